@@ -70,10 +70,38 @@ static void test_counts_by_time(void) {
   CHECK(s.barriers == WARM_SAMPLES_MIN + SAMPLES_MIN, "no time: %u samples", s.barriers);
 }
 
+static void test_statistics(void) {
+  const double times[] = {1, 2, 4, 8, 16};
+  CHECK(quantile(times, 5, 0.25) == 2 && quantile(times, 5, 0.75) == 8, "quartiles of five");
+  CHECK(quantile(times, 4, 0.25) == 1.75 && quantile(times, 4, 0.75) == 5, "quartiles of four lie between two values");
+  CHECK(quantile(times, 1, 0.25) == 1 && quantile(times, 1, 0.75) == 1, "quartiles of one");
+  CHECK(deviation(times, 1) == 0, "one value does not deviate");
+  CHECK(fabs(deviation(times, 2) - sqrt(0.5)) < 1e-12, "deviation of two values: %g", deviation(times, 2));
+  CHECK(!bench_is_unsteady(&(struct bench_result){.q1_us = 2, .q3_us = 6}), "quartiles exactly 3x apart");
+  CHECK(bench_is_unsteady(&(struct bench_result){.q1_us = 2, .q3_us = 6.1}), "quartiles more than 3x apart");
+}
+
+/* All figures of a row are those of one operation, in us. */
+static void test_summary(void) {
+  double times[] = {80000, 20000, 60000, 40000}, starts[] = {0, 0, 0, 0}, ends[] = {9000, 9000, 9000, 9000};
+  double cpu[] = {0, 0, 0, 0}, own[] = {20000}, own_us[1];
+  const struct bench_case c = {.collective = TUTTI_ALLREDUCE, .ranks = 1, .bytes = 50};
+  const struct bench_meter m = {.c = &c, .batch = 10};
+  struct bench_result r = {.own_us = own_us};
+  summarize(&m, &(struct samples){times, starts, ends, cpu, own, 4}, &r);
+  CHECK(fabs(r.min_us - 2) < 1e-9 && fabs(r.time_us - 5) < 1e-9 && fabs(r.p99_us - 8) < 1e-9, "%g, %g and %g us",
+        r.min_us, r.time_us, r.p99_us);
+  CHECK(fabs(r.q1_us - 3.5) < 1e-9 && fabs(r.q3_us - 6.5) < 1e-9, "quartiles %g and %g us", r.q1_us, r.q3_us);
+  CHECK(fabs(r.dev_us - sqrt(20. / 3)) < 1e-9, "deviation %g us", r.dev_us);
+  CHECK(fabs(r.last_us - 0.9) < 1e-9 && fabs(r.algbw_gbs - 0.01) < 1e-9, "%g us, %g GB/s", r.last_us, r.algbw_gbs);
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"counts", test_counts},
       {"counts by time", test_counts_by_time},
+      {"statistics", test_statistics},
+      {"summary", test_summary},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -12,7 +12,7 @@ source=$1
 bench() {
   out=$("$tutti" bench "$@" --time-ms 0 2>err)
   status=$?
-  err=$(cat err)
+  err=$(grep -v '^tutti bench: warning: ' err) # that times vary, which a test cannot rule out
 }
 value() { sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" <<<"$out" | tr '\n' ' '; } # KEY: prints its value in each line
 
@@ -21,9 +21,10 @@ test_table() {
   is status $status 0
   is "standard error" "$err" ""
   has_facts "first line" "$(head -1 <<<"$out")" "# allreduce|algorithm auto|2 ranks|mode loop"
-  is columns "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size count type redop root time p99 last algbw busbw wrong"
-  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $2, $3, $4, $5, $11, NF }' | tr '\n' ';')" \
-    "8 2 f32 sum -1 0 11;32 8 f32 sum -1 0 11;"
+  is columns "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size count type redop root time p99 last algbw busbw wrong min dev algorithm"
+  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $2, $3, $4, $5, $11, $14, NF }' | tr '\n' ';')" \
+    "8 2 f32 sum -1 0 direct 14;32 8 f32 sum -1 0 direct 14;"
+  is "minimum <= time <= p99" "$(awk '!/^#/ { bad += !($12 > 0 && $12 <= $6 && $6 <= $7 && $13 >= 0) } END { print bad }' <<<"$out")" 0
   is "algbw = size / time" "$(grep -v '^#' <<<"$out" | awk '{
     d = $9 * $6 * 1000 - $1; n += d * d > (0.0006 * 1000 * ($6 + $9)) ^ 2 } END { print n + 0 }')" 0
 }
@@ -53,14 +54,18 @@ test_poll() {
   is "rows, and wrong elements" "$(awk '!/^#/ { rows++; wrong += $11 } END { print rows, wrong }' <<<"$out")" "4 0"
 }
 
+keys="collective algorithm ran ranks bytes dtype op time_us time_us_p99 time_us_last time_us_min time_us_q1 time_us_q3 \
+time_us_dev cpu_us algbw_gbs busbw_gbs wrong time_us_own "
 test_json() {
+  local line
   bench -n 4 allreduce.ring broadcast --root 3 --bytes 1K --dtype f64 --op max --json
   is status $status 0
   is lines "$(wc -l <<<"$out")" 2
-  is keys "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort | uniq -c | tr -s ' "\n' ' ')" " 2 algbw_gbs : 2 algorithm : 2 busbw_gbs \
-: 2 bytes : 2 collective : 2 cpu_us : 2 dtype : 2 op : 2 ranks : 2 time_us : 2 time_us_last : 2 time_us_own : 2 time_us_p99 : 2 wrong : "
+  for line in 1 2; do
+    is keys "$(sed -n ${line}p <<<"$out" | grep -o '"[a-z0-9_]*":' | tr -d '":' | tr '\n' ' ')" "$keys"
+  done
   is collectives "$(value collective)" "allreduce broadcast "
-  is algorithms "$(value algorithm)" "ring auto "
+  is algorithms "$(value algorithm)$(value ran)" "ring auto ring direct "
   is operations "$(value op)" "max none "
   is wrong "$(value wrong)" "0 0 "
   is "busbw / algbw" "$(awk '{ gsub(/[",:{}]/, " "); for (i = 1; i < NF; i++) v[$i] = $(i + 1)
@@ -70,6 +75,38 @@ test_json() {
   else
     skip "python3 not found"
   fi
+}
+
+# CSV has the fields of JSON.
+test_csv() {
+  bench -n 3 allreduce broadcast.binomial --bytes 8,1K --csv
+  is "status and standard error" "$status $err" "0 "
+  is names "$(head -1 <<<"$out")" "$(tr ' ' ',' <<<"${keys% }")"
+  is lines "$(wc -l <<<"$out")" 5
+  is "fields of each line" "$(awk -F, '{ print NF }' <<<"$out" | sort | uniq -c | tr -s ' ')" " 5 19"
+  is "first fields" "$(tail -n +2 <<<"$out" | cut -d, -f1-7 | tr '\n' ' ')" \
+    "allreduce,auto,direct,3,8,f32,sum allreduce,auto,direct,3,1024,f32,sum \
+broadcast,binomial,binomial,3,8,f32,none broadcast,binomial,binomial,3,1024,f32,none "
+  is "numbers" "$(tail -n +2 <<<"$out" | cut -d, -f8-18 | grep -cvE '^([0-9.]+(e-[0-9]+)?,){10}0$')" 0
+  is "own times" "$(tail -n +2 <<<"$out" | cut -d, -f19 | grep -cvE '^([0-9.]+ ){2}[0-9.]+$')" 0
+  bench -n 2 --bytes 8 --late-ms 1 --csv
+  is "late ranks, names" "$(head -1 <<<"$out")" "collective,algorithm,ran,ranks,bytes,late_ms,time_us,cpu_us"
+  is "late ranks" "$(sed -n 2p <<<"$out" | cut -d, -f1-6)" "allreduce,auto,direct,2,8,1"
+}
+
+# With auto, each row says what ran: the algorithm that the rules choose for the size.
+test_chosen() {
+  cat >rules <<'END'
+allreduce bytes<=1K rs:direct+ag:direct
+allreduce ring
+allgather bucket
+END
+  out=$(TUTTI_TUNING=rules "$tutti" bench -n 3 allreduce allgather allreduce.direct --bytes 1K,4K --time-ms 0 --json)
+  is "status and what was asked for" "$? $(value algorithm)" "0 auto auto auto auto direct direct "
+  is "what ran" "$(value ran)" "rs:direct+ag:direct ring bucket bucket direct direct "
+  "$tutti" plan allreduce.ring -n 3 | sed 's/^algorithm .*/algorithm mine/' >mine.plan
+  bench --plan mine.plan --bytes 8 --json
+  is "a plan" "$(value algorithm)$(value ran)" "mine mine "
 }
 
 # All collectives, algorithms, types and operations give right results for several numbers of ranks.
@@ -120,11 +157,11 @@ test_late() {
   bench -n 3 barrier allreduce --bytes 8,64 --late-ms 20 --json
   is status $status 0
   is keys "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
-    "algorithm bytes collective cpu_us late_ms ranks time_us "
+    "algorithm bytes collective cpu_us late_ms ran ranks time_us "
   is sizes "$(value bytes)" "0 8 64 "
   is "times of at least 19 ms" "$(value time_us | awk '{ print ($1 >= 19000 && $2 >= 19000 && $3 >= 19000) }')" 1
   bench -n 2 --bytes 8 --late-ms 20
-  is "rows" "$(grep -v '^#' <<<"$out" | awk '{ print $1, NF }')" "8 3"
+  is "rows" "$(grep -v '^#' <<<"$out" | awk '{ print $1, $4, NF }')" "8 direct 4"
 }
 
 test_all_algorithms() {
@@ -208,6 +245,7 @@ test_usage() {
 -n 2 --warmup 1000001|--warmup|0 to 1000000|'1000001'
 -n 2 --iterations 0|--iterations|1 to 1000000|'0'
 -n 2 --iterations -3|--iterations|1 to 1000000|'-3'
+-n 2 --json --csv|--json|--csv
 -n 2 --iterations 5 --late-ms 1|--late-ms|--iterations
 --plan /no/such/plan|'/no/such/plan'
 --plan -|every rank

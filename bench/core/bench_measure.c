@@ -3,10 +3,11 @@
  * A sample is: write the input; barrier; read the clock; run one operation or a batch; read the clock; check the
  * output. Two times are kept. `time` is the maximum over the ranks, each by its own clock readings. `last` is from the
  * start of the last rank to the end of the last rank, so it excludes the time of waiting for a late rank. The results
- * are the medians of both, and the 99th percentile of `time`.
+ * are the medians of both; and of `time` the 99th percentile, the minimum, the quartiles and the standard deviation.
  *
  * From SINGLE_BYTES up, a sample is a single operation. A program that calls a collective has just produced the input
  * and will use the output, and with long vectors the time depends on whose cache holds them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -94,6 +95,25 @@ double bench_median(double *values, uint32_t count) {
   return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
+/* Returns the value below which `part` of the sorted values are. */
+static double quantile(const double *sorted, uint32_t count, double part) {
+  double at = part * (count - 1);
+  uint32_t low = (uint32_t)at, high = low + 1 < count ? low + 1 : low;
+  return sorted[low] + (at - low) * (sorted[high] - sorted[low]);
+}
+
+static double deviation(const double *values, uint32_t count) {
+  double mean = 0, squares = 0;
+  for (uint32_t i = 0; i < count; i++) mean += values[i] / count;
+  for (uint32_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);
+  return count > 1 ? sqrt(squares / (count - 1)) : 0;
+}
+
+bool bench_is_unsteady(const struct bench_result *result) {
+  enum { APART = 3 };
+  return result->q3_us > APART * result->q1_us;
+}
+
 /* Returns the ratio of bus bandwidth to algorithm bandwidth, as defined by nccl-tests: the bytes over a rank's link,
  * which the hardware limits, per byte of the operation. */
 static double bus_factor(tutti_collective collective, uint32_t ranks) {
@@ -123,6 +143,10 @@ static void summarize(const struct bench_meter *m, struct samples *s, struct ben
   double late = s->times[(s->count * 99 + 99) / 100 - 1];
   result->time_us = middle / m->batch / 1000;
   result->p99_us = late / m->batch / 1000;
+  result->min_us = s->times[0] / m->batch / 1000;
+  result->q1_us = quantile(s->times, s->count, 0.25) / m->batch / 1000;
+  result->q3_us = quantile(s->times, s->count, 0.75) / m->batch / 1000;
+  result->dev_us = deviation(s->times, s->count) / m->batch / 1000;
   result->last_us = bench_median(s->ends, s->count) / m->batch / 1000;
   for (uint32_t r = 0; r < m->c->ranks; r++) result->own_us[r] = s->own[r] / m->batch / 1000;
   result->cpu_us = bench_median(s->cpu, s->count) / m->batch;

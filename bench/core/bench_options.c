@@ -196,6 +196,7 @@ static int parse(const struct cli_verb *verb, int *argc, char **argv, struct ben
       {"--poll", CLI_FLAG, &o->poll, NULL, "poll until an operation is done, instead of waiting for it"},
       {"--each", CLI_FLAG, &o->each, NULL, "print also each rank's own time, on a line below"},
       {"--json", CLI_FLAG, &o->json, NULL, "print one JSON object per line"},
+      {"--csv", CLI_FLAG, &o->csv, NULL, "print the fields of --json as CSV, with their names in the first line"},
   };
   return cli_parse(verb, table, sizeof table / sizeof table[0], argc, argv, done);
 }
@@ -208,6 +209,7 @@ static int read_manner(const char *verb, const struct words *w, struct bench_opt
   options->fixed_warmup = w->warmup != NULL;
   if (options->late_ms && (w->warmup || w->iterations))
     return cli_fail(verb, CLI_USAGE, "--late-ms: always ten samples; leave --warmup and --iterations out");
+  if (options->json && options->csv) return cli_fail(verb, CLI_USAGE, "expected one of --json and --csv, found both");
   options->barrier = strcmp(w->mode, "barrier") == 0;
   if (!options->barrier && strcmp(w->mode, "loop") != 0)
     return cli_fail(verb, CLI_USAGE, "--mode: expected 'loop' or 'barrier', found '%s'", w->mode);

@@ -33,7 +33,7 @@ struct bench_options {
   uint32_t iterations; /* number of samples; 0: as many as fit into time_ms */
   uint32_t lanes;      /* number of parallel lanes, as in tutti_call; 0: the library chooses */
   uint32_t late_ms;    /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
-  bool json;
+  bool json, csv;
   bool each;                            /* print also each rank's own time */
   bool barrier;                         /* run a barrier before each operation, at every size */
   bool canonical;                       /* TUTTI_ORDER_CANONICAL */
@@ -113,6 +113,9 @@ struct bench_side {
   bool (*operate)(struct bench_side *side);                            /* runs one operation to its end */
   bool (*barrier)(struct bench_side *side);
   bool (*combine)(struct bench_side *side, double *values, int count, tutti_op op); /* in-place allreduce; sum or max */
+  /* Returns the name of the algorithm that the library uses for the selected case; the name stays valid. NULL: the library
+   * does not say. Only if no algorithm is forced. */
+  const char *(*chosen)(struct bench_side *side);
 };
 
 /* State of the measurement of one case; bench_measure.c describes a sample. */
@@ -131,10 +134,12 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
 bool bench_meter_sample(struct bench_meter *m, double *ns);
 
 struct bench_result {
-  double time_us, p99_us; /* median and 99th percentile of one operation, on the slowest rank */
-  double last_us;         /* from the start of the last rank to the end of the last rank, per operation */
-  double cpu_us;          /* CPU time of one operation: median of the sums over all ranks */
-  double *own_us;         /* [ranks]: each rank's own median time per operation; malloc'ed */
+  /* of the samples' times of one operation, on the slowest rank: median, 99th percentile, minimum, quartiles, and standard
+   * deviation (0 for a single sample) */
+  double time_us, p99_us, min_us, q1_us, q3_us, dev_us;
+  double last_us; /* from the start of the last rank to the end of the last rank, per operation */
+  double cpu_us;  /* CPU time of one operation: median of the sums over all ranks */
+  double *own_us; /* [ranks]: each rank's own median time per operation; malloc'ed */
   double algbw_gbs, busbw_gbs;
   uint64_t wrong; /* wrong elements in all checked operations of all ranks */
 };
@@ -143,6 +148,8 @@ struct bench_result {
 double bench_cpu_us(void);
 /* Returns the median; sorts the values. */
 double bench_median(double *values, uint32_t count);
+/* Returns true if the upper quartile is more than 3 times the lower one: then the median depends on chance. */
+bool bench_is_unsteady(const struct bench_result *result);
 
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                    struct bench_result *result);
@@ -157,6 +164,28 @@ struct bench_late {
 /* Measures the cost of waiting: the last rank starts every operation options->late_ms late. */
 bool bench_measure_late(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                         struct bench_late *result);
+
+/* ---- output (bench_print.c) ---- */
+
+/* One item at one size, with its results. */
+struct bench_row {
+  tutti_collective collective;
+  const char *algorithm; /* name of the algorithm or plan that was asked for; bench_side.automatic: none */
+  const char *ran;       /* name of the algorithm or plan that ran */
+  tutti_datatype type;
+  tutti_op op;
+  uint32_t ranks, root;
+  size_t bytes, count;
+  struct bench_result result;
+  struct bench_late late; /* with options->late_ms, instead of `result` */
+};
+
+/* Prints what comes before all rows: the names of the fields of CSV. */
+void bench_print_begin(const struct bench_options *options);
+/* Prints what comes before the rows of an item: the names of the columns of the table. `algorithm`: as in bench_row. */
+void bench_print_item(const struct bench_side *side, const struct bench_options *options, const struct bench_item *item,
+                      const char *algorithm);
+void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 
 /* ---- all items and sizes (bench_sweep.c) ---- */
 

@@ -57,6 +57,12 @@ static bool select_case(struct bench_side *side, const struct bench_case *c) {
   return true;
 }
 
+static const char *chosen(struct bench_side *side) {
+  struct tutti_side *s = self_of(side);
+  const char *algorithm;
+  return check(s, tutti_query_call(s->world, &s->call, &algorithm, NULL)) ? algorithm : NULL;
+}
+
 /* Calls the collective by its named function, such as tutti_allreduce, as applications do. */
 static tutti_err call_by_name(tutti_comm *comm, const tutti_call *c) {
   switch (c->collective) {
@@ -105,9 +111,13 @@ static void release(void *context, void *memory) { (void)tutti_free(context, mem
 
 struct bench_side *bench_open(const char *verb) {
   struct tutti_side *s = tu_allocate(1, sizeof *s);
-  *s = (struct tutti_side){
-      .side = {.automatic = "auto", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine},
-      .verb = verb};
+  *s = (struct tutti_side){.side = {.automatic = "auto",
+                                    .select = select_case,
+                                    .operate = operate,
+                                    .barrier = barrier,
+                                    .combine = combine,
+                                    .chosen = chosen},
+                           .verb = verb};
   if (tutti_init(NULL, &s->world) != TUTTI_OK) {
     cli_fail(verb, CLI_FAILED, "%s", tutti_error_message(NULL));
     free(s);
