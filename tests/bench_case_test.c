@@ -9,11 +9,10 @@
 
 enum { RANKS = 5, BYTES = 60000, ROUND = 7 };
 
-static void make_cases(struct bench_case cases[RANKS], tutti_collective collective, tutti_datatype type, tutti_op op) {
-  const struct bench_options options = {.type = type, .op = op, .root = 2};
-  const struct bench_item item = {.collective = collective};
+static void make_cases(struct bench_case cases[RANKS], const struct bench_item *item) {
+  const struct bench_options options = {.type = TUTTI_I32, .op = TUTTI_SUM, .root = 2};
   for (uint32_t r = 0; r < RANKS; r++) {
-    if (!bench_case_create(&cases[r], &options, &item, r, RANKS, BYTES)) FAIL("rank %u: cannot create the case", r);
+    if (!bench_case_create(&cases[r], &options, item, r, RANKS, BYTES)) FAIL("rank %u: cannot create the case", r);
     bench_case_produce(&cases[r], ROUND);
   }
 }
@@ -52,7 +51,7 @@ static void expect_sight(struct bench_case cases[RANKS]) {
 
 static void test_allreduce(void) {
   struct bench_case cases[RANKS];
-  make_cases(cases, TUTTI_ALLREDUCE, TUTTI_I32, TUTTI_SUM);
+  make_cases(cases, &(struct bench_item){.collective = TUTTI_ALLREDUCE});
   for (size_t i = 0; i < cases[0].count; i++) {
     int32_t sum = 0;
     for (uint32_t r = 0; r < RANKS; r++) sum += *at(&cases[r], false, 0, i);
@@ -63,7 +62,7 @@ static void test_allreduce(void) {
 
 static void test_alltoallv(void) {
   struct bench_case cases[RANKS];
-  make_cases(cases, TUTTI_ALLTOALLV, TUTTI_I32, TUTTI_SUM);
+  make_cases(cases, &(struct bench_item){.collective = TUTTI_ALLTOALLV});
   for (uint32_t from = 0; from < RANKS; from++)
     for (uint32_t to = 0; to < RANKS; to++) {
       size_t sent = cases[from].counts[to], taken = cases[to].counts[from];
@@ -75,11 +74,31 @@ static void test_alltoallv(void) {
 
 static void test_gatherv(void) {
   struct bench_case cases[RANKS];
-  make_cases(cases, TUTTI_GATHERV, TUTTI_I32, TUTTI_SUM);
+  make_cases(cases, &(struct bench_item){.collective = TUTTI_GATHERV});
   for (uint32_t r = 0; r < RANKS; r++)
     memcpy(at(&cases[2], true, r, 0), at(&cases[r], false, 0, 0), cases[r].count * sizeof(int32_t));
   CHECK(cases[0].out.blocks == 0 && cases[2].out.blocks == RANKS, "only the root has an output");
   expect_sight(cases);
+}
+
+/* In place, a rank's shorter buffer is its own block of the longer one, also if the blocks are of unequal size. */
+static void test_in_place(void) {
+  static const tutti_collective collectives[] = {TUTTI_ALLREDUCE,  TUTTI_GATHERV,         TUTTI_SCATTER,
+                                                 TUTTI_ALLGATHERV, TUTTI_REDUCE_SCATTERV, TUTTI_ALLTOALLV,
+                                                 TUTTI_EXSCAN};
+  struct bench_case cases[RANKS];
+  for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++) {
+    make_cases(cases, &(struct bench_item){.collective = collectives[i], .in_place = true});
+    for (uint32_t r = 0; r < RANKS; r++) {
+      const struct bench_case *c = &cases[r];
+      const struct tu_collective *k = &tu_collectives[c->collective];
+      uint32_t in = k->in == TU_EACH && k->out == TU_ONE ? r : 0, out = k->in == TU_ONE && k->out == TU_EACH ? r : 0;
+      bool both = c->in.blocks > 0 && c->out.blocks > 0;
+      CHECK(!both || at(c, false, in, 0) == at(c, true, out, 0), "%s, rank %u: the block has two places", k->name, r);
+      CHECK(both || c->in_data != c->out_data, "%s, rank %u: both buffers are one", k->name, r);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) bench_case_destroy(&cases[r]);
+  }
 }
 
 /* The absolute values that the ranks contribute to an element add up to a number that the type holds exactly. So every
@@ -102,10 +121,8 @@ static void test_exactness(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {
-      {"allreduce", test_allreduce},
-      {"alltoallv", test_alltoallv},
-      {"gatherv", test_gatherv},
-      {"exactness", test_exactness},
+      {"allreduce", test_allreduce}, {"alltoallv", test_alltoallv}, {"gatherv", test_gatherv},
+      {"in place", test_in_place},   {"exactness", test_exactness},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

@@ -14,12 +14,14 @@ tool=$source/tools/bench-compare
 compare() { run_tool "$1" "$tool" "${@:2}"; }
 value() { sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" <<<"$out" | tr '\n' ' '; } # KEY: prints its value in each line
 
-# make_folder NAME TIMES: makes a build folder whose command prints TIMES one after the other, again and again.
+# make_folder NAME TIMES [HELP]: makes a build folder whose command prints TIMES one after the other, again and again. Its
+# help is HELP.
 make_folder() {
   mkdir -p "$1"
   echo 'CMAKE_C_FLAGS:STRING=' >"$1/CMakeCache.txt"
   cat >"$1/tutti" <<END
 #!/bin/bash
+[ "\$2" = --help ] && exec echo "${3-}"
 times=($2)
 echo "$1" "\$*" >>$scratch/calls
 runs=\$(wc -l <$scratch/$1/runs 2>/dev/null || echo 0)
@@ -62,6 +64,15 @@ test_verdicts() {
 TABLE
   compare 0 base head9 --any-regime --sizes 8 --rounds 7 --json
   is "seven pairs" "$(value verdict)" "too few pairs "
+}
+
+# A build that also measures in place is told not to.
+test_forms() {
+  make_folder plain 1
+  make_folder forms 1 "  --out-of-place"
+  rm -f calls
+  compare 0 plain forms --head "--heap --poll" --any-regime --sizes 8 --rounds 1
+  is "arguments of the two" "$(sed 's/.*--json *//' calls | tr '\n' ';')" ";--out-of-place --heap --poll;"
 }
 
 # The two builds take turns in running first, and each cell runs with the given options.

@@ -21,10 +21,13 @@ test_table() {
   is status $status 0
   is "standard error" "$err" ""
   has_facts "first line" "$(head -1 <<<"$out")" "# allreduce|algorithm auto|2 ranks|mode loop"
-  is columns "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size count type redop root time p99 last algbw busbw wrong min dev algorithm"
-  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $2, $3, $4, $5, $11, $14, NF }' | tr '\n' ';')" \
-    "8 2 f32 sum -1 0 direct 14;32 8 f32 sum -1 0 direct 14;"
+  is forms "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " out of place in place"
+  is columns "$(sed -n 3p <<<"$out" | tr -s '# ' ' ')" \
+    " size count type redop root time p99 last algbw busbw wrong min dev time algbw busbw wrong algorithm"
+  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $2, $3, $4, $5, $11, $17, $18, NF }' | tr '\n' ';')" \
+    "8 2 f32 sum -1 0 0 direct 18;32 8 f32 sum -1 0 0 direct 18;"
   is "minimum <= time <= p99" "$(awk '!/^#/ { bad += !($12 > 0 && $12 <= $6 && $6 <= $7 && $13 >= 0) } END { print bad }' <<<"$out")" 0
+  is "in place, a time" "$(awk '!/^#/ { bad += !($14 > 0) } END { print bad }' <<<"$out")" 0
   is "algbw = size / time" "$(grep -v '^#' <<<"$out" | awk '{
     d = $9 * $6 * 1000 - $1; n += d * d > (0.0006 * 1000 * ($6 + $9)) ^ 2 } END { print n + 0 }')" 0
 }
@@ -51,11 +54,12 @@ test_last() {
 test_poll() {
   bench -n 5 allreduce alltoallv --bytes 8,100K --poll
   is status $status 0
-  is "rows, and wrong elements" "$(awk '!/^#/ { rows++; wrong += $11 } END { print rows, wrong }' <<<"$out")" "4 0"
+  is "rows, and wrong elements" "$(awk '!/^#/ { rows++; wrong += $11 + $17 } END { print rows, wrong }' <<<"$out")" "4 0"
 }
 
-keys="collective algorithm ran ranks bytes dtype op time_us time_us_p99 time_us_last time_us_min time_us_q1 time_us_q3 \
-time_us_dev cpu_us algbw_gbs busbw_gbs wrong time_us_own "
+figures="time_us time_us_p99 time_us_last time_us_min time_us_q1 time_us_q3 time_us_dev cpu_us algbw_gbs busbw_gbs wrong"
+# shellcheck disable=SC2086
+keys="collective algorithm ran ranks bytes dtype op $figures $(printf 'in_place_%s ' $figures)time_us_own "
 test_json() {
   local line
   bench -n 4 allreduce.ring broadcast --root 3 --bytes 1K --dtype f64 --op max --json
@@ -83,15 +87,38 @@ test_csv() {
   is "status and standard error" "$status $err" "0 "
   is names "$(head -1 <<<"$out")" "$(tr ' ' ',' <<<"${keys% }")"
   is lines "$(wc -l <<<"$out")" 5
-  is "fields of each line" "$(awk -F, '{ print NF }' <<<"$out" | sort | uniq -c | tr -s ' ')" " 5 19"
+  is "fields of each line" "$(awk -F, '{ print NF }' <<<"$out" | sort | uniq -c | tr -s ' ')" " 5 30"
   is "first fields" "$(tail -n +2 <<<"$out" | cut -d, -f1-7 | tr '\n' ' ')" \
     "allreduce,auto,direct,3,8,f32,sum allreduce,auto,direct,3,1024,f32,sum \
 broadcast,binomial,binomial,3,8,f32,none broadcast,binomial,binomial,3,1024,f32,none "
   is "numbers" "$(tail -n +2 <<<"$out" | cut -d, -f8-18 | grep -cvE '^([0-9.]+(e-[0-9]+)?,){10}0$')" 0
-  is "own times" "$(tail -n +2 <<<"$out" | cut -d, -f19 | grep -cvE '^([0-9.]+ ){2}[0-9.]+$')" 0
+  is "in place, numbers" "$(sed -n 2,3p <<<"$out" | cut -d, -f19-29 | grep -cvE '^([0-9.]+(e-[0-9]+)?,){10}0$')" 0
+  is "no form in place" "$(sed -n 4,5p <<<"$out" | cut -d, -f19-29 | sort -u)" ",,,,,,,,,,"
+  is "own times" "$(tail -n +2 <<<"$out" | cut -d, -f30 | grep -cvE '^([0-9.]+ ){2}[0-9.]+$')" 0
   bench -n 2 --bytes 8 --late-ms 1 --csv
   is "late ranks, names" "$(head -1 <<<"$out")" "collective,algorithm,ran,ranks,bytes,late_ms,time_us,cpu_us"
   is "late ranks" "$(sed -n 2p <<<"$out" | cut -d, -f1-6)" "allreduce,auto,direct,2,8,1"
+}
+
+# The form in place has columns of its own, where there is such a form. Results in place are checked, too (test_results).
+test_in_place() {
+  bench -n 3 reduce broadcast alltoallv barrier --bytes 64K
+  is "status" $status 0
+  is "what has a form in place" "$(awk '!/^#/ { print $14 ~ /^[0-9.]+$/ && $17 == "0", $17 }' <<<"$out" | tr '\n' ';')" \
+    "1 0;0 N/A;1 0;0 N/A;"
+  is "heads" "$(sed -n '/in place$/p' <<<"$out" | tr -s '# ' ' ' | tr '\n' ';')" \
+    " out of place in place; in place; out of place in place; in place;"
+  bench -n 2 --bytes 8 --out-of-place
+  is "left out" "$(awk '!/^#/ { print $11, $14, $15, $16, $17, $18 }' <<<"$out")" "0 N/A N/A N/A N/A direct"
+  bench -n 2 allreduce --bytes 8,64K --out-of-place --json
+  is "left out, JSON" "$(value in_place_time_us)$(value in_place_wrong)" "null null null null "
+  bench -n 4 allreduce reduce_scatter gatherv --bytes 8,64K --heap --mode barrier --json
+  is "in memory of tutti_alloc" "$status $(value wrong)$(value in_place_wrong)" "0 0 0 0 0 0 0 0 0 0 0 0 0 "
+  "$tutti" plan reduce_scatter.bucket -n 3 --in-place >in.plan
+  bench --plan in.plan --bytes 8
+  is "a plan in place, status" $status 0
+  has "a plan in place" "$(sed -n 2p <<<"$out")" "in place, by the plan"
+  is "a plan has one form" "$(awk '!/^#/ { print $11, $14, $17, $18 }' <<<"$out")" "0 N/A N/A bucket"
 }
 
 # With auto, each row says what ran: the algorithm that the rules choose for the size.
@@ -101,7 +128,7 @@ allreduce bytes<=1K rs:direct+ag:direct
 allreduce ring
 allgather bucket
 END
-  out=$(TUTTI_TUNING=rules "$tutti" bench -n 3 allreduce allgather allreduce.direct --bytes 1K,4K --time-ms 0 --json)
+  out=$(TUTTI_TUNING=rules "$tutti" bench -n 3 allreduce allgather allreduce.direct --bytes 1K,4K --time-ms 0 --json 2>err)
   is "status and what was asked for" "$? $(value algorithm)" "0 auto auto auto auto direct direct "
   is "what ran" "$(value ran)" "rs:direct+ag:direct ring bucket bucket direct direct "
   "$tutti" plan allreduce.ring -n 3 | sed 's/^algorithm .*/algorithm mine/' >mine.plan
@@ -117,7 +144,8 @@ test_results() {
     # shellcheck disable=SC2086
     bench -n $ranks $collectives --bytes 5:80K:16000 --dtype i32 --root $((ranks / 2)) --json
     is "$ranks ranks, status" $status 0
-    is "$ranks ranks, wrong" "$(value wrong | tr -d '0 ')" ""
+    is "$ranks ranks, wrong" "$(value wrong | tr -d '0 ')$(value in_place_wrong | tr -d '0 ')" \
+      "$(grep -oE '^\{"collective": "(broadcast|barrier)"' <<<"$out" | sed 's/.*/null/' | tr -d '\n')"
     is "$ranks ranks, collectives" "$(value collective | tr ' ' '\n' | sort -u | grep -c .)" 16
   done
   while read -r type op; do
@@ -187,7 +215,7 @@ test_plans() {
   for name in ring bucket binomial; do
     bench --plan $name.plan --bytes 12:9K:100
     is "$name, status" $status 0
-    is "$name, wrong" "$(grep -v '^#' <<<"$out" | awk '{ n += $11 } END { print n + 0 }')" 0
+    is "$name, wrong" "$(grep -v '^#' <<<"$out" | awk '{ n += $11 + $17 } END { print n + 0 }')" 0
     has_facts "$name, first line" "$(head -1 <<<"$out")" "algorithm $name,|3 ranks|mode loop"
   done
   is "the plan's root" "$(grep -v '^#' <<<"$out" | awk '{ print $5 }' | sort -u)" 1

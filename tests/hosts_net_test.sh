@@ -48,7 +48,7 @@ test_every_collective() {
       # shellcheck disable=SC2086
       begin_job "$shape" "$tutti" bench $collectives -n "$(wc -w <<<"$shape")" --bytes 8:1M:64 --time-ms 5
       end_job
-      rows=$(grep -c '^ *[0-9]' out.0) wrong=$(awk '/^ *[0-9]/ { n += $11 } END { print n + 0 }' out.0)
+      rows=$(grep -c '^ *[0-9]' out.0) wrong=$(awk '/^ *[0-9]/ { n += $11 + $17 } END { print n + 0 }' out.0)
       echo "  $job_address, hosts $shape: $rows rows, $wrong wrong elements"
       is "hosts $shape: rows" "$rows" 30
       is "hosts $shape: wrong elements" "$wrong" 0

@@ -24,7 +24,7 @@ on_hosts() { TEST_HOSTS=$1 "$tutti" run -n "$(wc -w <<<"$1")" -- "$place" "${@:2
 check_table() {
   local rows wrong
   rows=$(grep -c '^ *[0-9]' <<<"$2")
-  wrong=$(awk '/^ *[0-9]/ { n += $11 } END { print n + 0 }' <<<"$2")
+  wrong=$(awk '/^ *[0-9]/ { n += $11 + $17 } END { print n + 0 }' <<<"$2")
   is "$1: rows" "$rows" "$3"
   is "$1: wrong elements" "$wrong" 0
 }

@@ -142,6 +142,11 @@ size_t bench_case_bytes(const struct bench_options *options, const struct bench_
   return unit * weight_max(item->collective, ranks) * tutti_datatype_size(options->type);
 }
 
+bool bench_has_in_place(const struct bench_item *item) {
+  return !item->plan && item->collective != TUTTI_BROADCAST && item->collective != TUTTI_BARRIER &&
+         item->collective != TUTTI_SEND;
+}
+
 /* ---- creation and destruction ---- */
 
 static void lay_views(struct bench_case *c, size_t unit) {
@@ -189,7 +194,7 @@ static bool make_buffers(struct bench_case *c) {
   if (!shared || !in_longer) c->out_data = make_buffer(c, &c->out);
   if (shared) {
     void *there = in_longer ? c->in_data : c->out_data;
-    size_t own = in_longer || out_longer ? c->rank * c->count * c->in.item_bytes : 0;
+    size_t own = in_longer || out_longer ? tu_view_chunk(in_longer ? &c->in : &c->out, c->rank).offset : 0;
     void *within = there ? (unsigned char *)there + own : NULL;
     if (in_longer) c->out_data = within;
     else c->in_data = within;
@@ -205,7 +210,7 @@ bool bench_case_create(struct bench_case *c, const struct bench_options *options
                    : item->algorithm ? item->algorithm->name
                                      : NULL,
       .planned = item->plan != NULL,
-      .in_place = item->plan ? item->plan->in_place : item->collective == TUTTI_BROADCAST,
+      .in_place = item->plan ? item->plan->in_place : item->in_place || item->collective == TUTTI_BROADCAST,
       .type = options->type,
       .op = options->op,
       .memory = options->memory,

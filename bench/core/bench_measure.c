@@ -32,6 +32,9 @@ double bench_cpu_us(void) {
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
+/* In place, the output overwrites the input. (The root of a broadcast keeps its input.) */
+static bool overwrites(const struct bench_case *c) { return c->in_place && c->collective != TUTTI_BROADCAST; }
+
 bool bench_meter_sample(struct bench_meter *m, double *ns) {
   m->round++;
   bench_case_produce(m->c, m->round);
@@ -45,6 +48,11 @@ bool bench_meter_sample(struct bench_meter *m, double *ns) {
   m->end = tu_clock_ns();
   m->cpu_us = long_enough ? bench_cpu_us() - cpu_us : 0;
   *ns = (double)(m->end - start);
+  /* All operations of a batch but the first have the result of the one before as their input. Check one more. */
+  if (m->batch > 1 && overwrites(m->c)) {
+    bench_case_produce(m->c, m->round);
+    if (!m->side->operate(m->side)) return false;
+  }
   m->wrong += bench_case_wrong(m->c, m->round);
   return true;
 }
@@ -60,9 +68,7 @@ static bool is_cold(const struct bench_options *options, uint32_t n, double spen
 /* Runs warm-up samples, and doubles the batch until it takes batch_ns. All ranks decide by the maximum of their times,
  * so that they take the same decisions. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples) {
-  /* In place, the output overwrites the input, so the next operation needs new input. */
-  bool overwrites = m->c->in_place && m->c->collective != TUTTI_BROADCAST;
-  bool single = options->barrier || overwrites || m->c->bytes >= SINGLE_BYTES;
+  bool single = options->barrier || m->c->bytes >= SINGLE_BYTES;
   bool crowded = m->side->ranks > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
   double spent_ns = 0, batch_ns = crowded ? BATCH_CROWDED_NS : BATCH_NS;
   double times[2]; /* in ns: [0] of the operations, [1] of the whole sample */
@@ -107,11 +113,6 @@ static double deviation(const double *values, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) mean += values[i] / count;
   for (uint32_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);
   return count > 1 ? sqrt(squares / (count - 1)) : 0;
-}
-
-bool bench_is_unsteady(const struct bench_result *result) {
-  enum { APART = 3 };
-  return result->q3_us > APART * result->q1_us;
 }
 
 /* Returns the ratio of bus bandwidth to algorithm bandwidth, as defined by nccl-tests: the bytes over a rank's link,

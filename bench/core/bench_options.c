@@ -192,6 +192,7 @@ static int parse(const struct cli_verb *verb, int *argc, char **argv, struct ben
       {"--bind", CLI_STRING, &o->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--plan", CLI_STRING, &o->plan_path, "FILE",
        "measure this plan: a file in the format of tutti-plan(5) or MSCCL"},
+      {"--out-of-place", CLI_FLAG, &o->out_of_place, NULL, "do not measure in place; half the time"},
       {"--heap", CLI_FLAG, &o->heap, NULL, "use buffers from tutti_alloc, which all ranks can access"},
       {"--poll", CLI_FLAG, &o->poll, NULL, "poll until an operation is done, instead of waiting for it"},
       {"--each", CLI_FLAG, &o->each, NULL, "print also each rank's own time, on a line below"},

@@ -4,6 +4,8 @@
 #include "base/types.h"
 #include "bench/core/core.h"
 
+enum { APART_MAX = 3 }; /* upper quartile / lower quartile of the times of a row */
+
 static const char *item_name(const struct bench_side *side, const struct bench_item *item) {
   if (item->plan) return item->plan->algorithm;
   return item->algorithm ? item->algorithm->name : side->automatic;
@@ -15,7 +17,8 @@ static const char *name_of_run(struct bench_side *side, const struct bench_item 
   return chosen ? chosen : item_name(side, item);
 }
 
-static struct bench_row describe(struct bench_side *side, const struct bench_item *item, const struct bench_case *c) {
+static struct bench_row describe(const struct bench_side *side, const struct bench_item *item,
+                                 const struct bench_case *c) {
   bool vector = tu_collectives[c->collective].vector;
   return (struct bench_row){
       .collective = c->collective,
@@ -29,32 +32,51 @@ static struct bench_row describe(struct bench_side *side, const struct bench_ite
   };
 }
 
-/* Warns that the times of a row vary so much that its median depends on chance. */
-static void warn_unsteady(const struct bench_options *options, const struct bench_row *row,
+/* Warns if the times of a row vary so much that their median depends on chance. `form`: "" or " in place" */
+static void warn_unsteady(const struct bench_options *options, const struct bench_row *row, const char *form,
                           const struct bench_result *r) {
-  if (!bench_is_unsteady(r)) return;
-  cli_fail(
-      options->verb, CLI_GOOD,
-      "warning: %s, %zu bytes: the quartiles of the times, %.3f and %.3f us, are more than 3x apart; is the machine "
-      "busy?",
-      tu_collectives[row->collective].name, row->bytes, r->q1_us, r->q3_us);
+  if (r->q3_us <= APART_MAX * r->q1_us) return;
+  cli_fail(options->verb, CLI_GOOD,
+           "warning: %s%s, %zu bytes: the quartiles of the times, %.3f and %.3f us, are more than %dx apart; is the "
+           "machine busy?",
+           tu_collectives[row->collective].name, form, row->bytes, r->q1_us, r->q3_us, APART_MAX);
 }
 
-/* Measures one item at one size. Returns false if the library under test failed; then nothing more can be measured. */
-static bool measure_one(struct bench_side *side, const struct bench_options *options, const struct bench_item *item,
-                        size_t bytes, uint64_t *wrong) {
+/* Measures the form of the item, in place or not, and adds it to the row. */
+static bool measure_form(struct bench_side *side, const struct bench_options *options, const struct bench_item *item,
+                         size_t bytes, struct bench_row *row) {
   struct bench_case c;
   if (!bench_case_create(&c, options, item, side->rank, side->ranks, bytes)) return false;
-  struct bench_row row = describe(side, item, &c);
+  if (!item->in_place) *row = describe(side, item, &c);
   bool good = side->select(side, &c);
-  if (good && options->late_ms) good = bench_measure_late(side, &c, options, &row.late);
-  else if (good) good = bench_measure(side, &c, options, &row.result);
-  if (good) row.ran = name_of_run(side, item);
+  if (good && options->late_ms) good = bench_measure_late(side, &c, options, &row->late);
+  else if (good) good = bench_measure(side, &c, options, item->in_place ? &row->result_in_place : &row->result);
+  if (good) row->ran = name_of_run(side, item); /* in place, the choice is the same */
   bench_case_destroy(&c);
-  if (good && side->rank == 0) bench_print_row(options, &row);
-  if (good && side->rank == 0 && !options->late_ms) warn_unsteady(options, &row, &row.result);
-  *wrong += row.result.wrong;
+  return good;
+}
+
+static void report(const struct bench_options *options, const struct bench_row *row) {
+  bench_print_row(options, row);
+  if (options->late_ms) return;
+  warn_unsteady(options, row, "", &row->result);
+  if (row->in_place) warn_unsteady(options, row, " in place", &row->result_in_place);
+}
+
+/* Measures one item at one size, and in place after that, so that both never have their buffers at the same time. Returns
+ * false if the library under test failed; then nothing more can be measured. */
+static bool measure_one(struct bench_side *side, const struct bench_options *options, const struct bench_item *item,
+                        size_t bytes, uint64_t *wrong) {
+  struct bench_row row = {0};
+  struct bench_item in_place = *item;
+  in_place.in_place = side->in_place && !options->out_of_place && !options->late_ms && bench_has_in_place(item);
+  bool good = measure_form(side, options, item, bytes, &row);
+  row.in_place = in_place.in_place;
+  if (good && row.in_place) good = measure_form(side, options, &in_place, bytes, &row);
+  if (good && side->rank == 0) report(options, &row);
+  *wrong += row.result.wrong + row.result_in_place.wrong;
   free(row.result.own_us);
+  free(row.result_in_place.own_us);
   return good;
 }
 

@@ -38,6 +38,7 @@ struct bench_options {
   bool barrier;                         /* run a barrier before each operation, at every size */
   bool canonical;                       /* TUTTI_ORDER_CANONICAL */
   bool poll;                            /* poll with tutti_test instead of waiting; not with peer libraries */
+  bool out_of_place;                    /* do not measure in place */
   bool heap;                            /* take buffers from tutti_alloc */
   const struct bench_memory *memory;    /* NULL: malloc of the C library */
   const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host, or not known */
@@ -64,7 +65,11 @@ struct bench_item {
   tutti_collective collective;
   const struct tu_algorithm *algorithm;
   const struct tu_plan *plan;
+  bool in_place; /* measure the collective's form in place; not with a plan, which has one form only */
 };
+/* Returns true if the item has a form in place beside the other one. False: a collective with one buffer or none, a
+ * message, or a plan. */
+bool bench_has_in_place(const struct bench_item *item);
 /* Resolves the names into items for this number of ranks; *items is malloc'ed. `quiet`: print no error messages. */
 int bench_list_items(const char *verb, const struct bench_options *options, uint32_t ranks, bool quiet,
                      struct bench_item **items, uint32_t *item_count);
@@ -108,6 +113,7 @@ size_t bench_case_wrong(const struct bench_case *c, uint32_t round);
 struct bench_side {
   const char *automatic; /* name in the output if no algorithm is forced */
   uint32_t rank, ranks;
+  bool in_place;                        /* `operate` also carries out cases in place */
   const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host, or not known */
   bool (*select)(struct bench_side *side, const struct bench_case *c); /* sets the case for the next operations */
   bool (*operate)(struct bench_side *side);                            /* runs one operation to its end */
@@ -148,8 +154,6 @@ struct bench_result {
 double bench_cpu_us(void);
 /* Returns the median; sorts the values. */
 double bench_median(double *values, uint32_t count);
-/* Returns true if the upper quartile is more than 3 times the lower one: then the median depends on chance. */
-bool bench_is_unsteady(const struct bench_result *result);
 
 bool bench_measure(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                    struct bench_result *result);
@@ -176,7 +180,8 @@ struct bench_row {
   tutti_op op;
   uint32_t ranks, root;
   size_t bytes, count;
-  struct bench_result result;
+  bool in_place; /* the form in place was measured, too */
+  struct bench_result result, result_in_place;
   struct bench_late late; /* with options->late_ms, instead of `result` */
 };
 

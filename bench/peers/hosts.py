@@ -109,7 +109,7 @@ class HostsMachine(sides.Machine):
 
     def _program(self, side):
         ours = side.ours or side is FLAT
-        return [self.tutti, "bench"] if ours else [self.program(f"{side.peer}_bench")]
+        return self.our_program() if ours else [self.program(f"{side.peer}_bench")]
 
     def _start_tutti(self, side, ranks, export=()):
         words = [word for pair in export for word in ("--env", pair)]

@@ -107,6 +107,7 @@ class Machine:
         self.folder = os.path.join(build, "bench-peers")
         self.tutti = os.path.join(build, "tutti")
         self.launchers = {}
+        self.help = None  # of `tutti bench`; None: not read yet
         self.scratch = None  # temporary folder of the program that runs now
 
     def check_build(self):
@@ -118,9 +119,18 @@ class Machine:
                 raise Failure(f"{self.build} is built with sanitizers; expected a build without them")
         os.makedirs(self.folder, exist_ok=True)
 
+    def has_option(self, option):
+        if self.help is None:
+            said = subprocess.run([self.tutti, "bench", "--help"], capture_output=True, text=True, check=False)
+            self.help = said.stdout + said.stderr
+        return option in self.help
+
     def has_heap(self):
-        said = subprocess.run([self.tutti, "bench", "--help"], capture_output=True, text=True, check=False)
-        return "--heap" in said.stdout + said.stderr
+        return self.has_option("--heap")
+
+    def our_program(self):
+        """Returns the command of this library's side. Peers are not measured in place, so that is left out."""
+        return [self.tutti, "bench", *(["--out-of-place"] if self.has_option("--out-of-place") else [])]
 
     def program(self, name):
         return os.path.join(self.folder, name)
@@ -208,7 +218,7 @@ class Machine:
         number = ["-n", str(ranks)]
         if side.ours:
             heap = ["--heap"] if side is HEAP else []
-            return [self.tutti, "bench", *number, "--bind", "core" if fits else "none", *heap, *arguments], {}
+            return [*self.our_program(), *number, "--bind", "core" if fits else "none", *heap, *arguments], {}
         if side.peer == "gloo":
             self.make_scratch()
             start = [self.tutti, "run", *number, "--bind", "core" if fits else "none", "--", self.program("gloo_bench")]

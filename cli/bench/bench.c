@@ -112,6 +112,7 @@ static void release(void *context, void *memory) { (void)tutti_free(context, mem
 struct bench_side *bench_open(const char *verb) {
   struct tutti_side *s = tu_allocate(1, sizeof *s);
   *s = (struct tutti_side){.side = {.automatic = "auto",
+                                    .in_place = true,
                                     .select = select_case,
                                     .operate = operate,
                                     .barrier = barrier,
