@@ -104,7 +104,7 @@ test_environment() {
   is status $? 0
   local rank host=(a b)
   for rank in 0 1; do
-    is "rank $rank" "$(tr '\0\n' '\n|' <env.$rank | grep -vE '^(TUTTI_MASTER_|TUTTI_SECRET=|TUTTI_RESERVED|_=|SHLVL=|PWD=|OLDPWD=)' | sort | tr '\n' ' ')" \
+    is "rank $rank" "$(tr '\0\n' '\n|' <env.$rank | grep -vE '^(TUTTI_MASTER_|TUTTI_SECRET=|TUTTI_RESERVED|TUTTI_KEEPER=|_=|SHLVL=|PWD=|OLDPWD=)' | sort | tr '\n' ' ')" \
       "EMPTY= GIVEN=a=b HERE=two|lines LD_LIBRARY_PATH=/somewhere PATH=$PATH PYTHONHASHSEED=7 TUTTI_HOST=${host[rank]} TUTTI_LOCAL_RANK=0 TUTTI_RANK=$rank TUTTI_SPIN_US=3 TUTTI_TIMEOUT_MS=1234 TUTTI_TUNING=none TUTTI_WORLD_SIZE=2 "
     is "folder" "$(cat pwd.$rank)" "$PWD"
   done

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tutti/tutti.h"
+#include "base/base.h"
 
 static const char *there; /* name of the file that says that the trouble is there */
 
