@@ -108,6 +108,37 @@ test_signal() {
   end_job
 }
 
+# The first rank whose time limit passes reports.
+test_hang_report() {
+  export TUTTI_HANG_REPORT=1 TUTTI_TIMEOUT_MS=500
+  begin 4 stopped 3
+  unset TUTTI_HANG_REPORT TUTTI_TIMEOUT_MS
+  until_true 10 grep -q "has waited 500 ms in collective 11" err || complain "no time-out: $(cat err)"
+  until_true 10 grep -q "rank 3 (pid" err # the rank looks twice, while others may have failed
+  has_facts "report" "$(cat err)" "4 ranks: |rank 3 is stopped|for it, for "
+  is "reports" "$(grep -c '^job .* 4 ranks' err)" 1
+  end_job
+}
+
+test_log() {
+  export TUTTI_TIMEOUT_MS=1500 TUTTI_LOG=info:$PWD/log.%r
+  begin 2 sleeps 1
+  until_true 10 grep -q "warn failed" log.0 || complain "no failure in the log"
+  has_facts "log" "$(cat log.0)" \
+    "rank 0 info start: tutti |rank 0 of 2|rank 0 info selection: allreduce(count 64|built-in table|rank 0 warn slow: has waited 1.|for rank 1|rank 0 warn failed: communicator 1: TUTTI_ERR_TIMEOUT"
+  is "selection once" "$(grep -c selection log.0)" 1
+  is "form" "$(grep -vcE '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z [^ ]+ rank 0 (warn|info|debug) [a-z ]+: ' log.0)" 0
+  has_facts "the other" "$(cat log.1)" "rank 1 info start"
+  unset TUTTI_LOG
+  end_job
+  has_facts "debug" "$(TUTTI_DEBUG=TRACE "$tutti" run -n 2 -- "$troubled" ends 1 x 2>&1)" \
+    "debug call: communicator 1, collective 10: allreduce(count 64|info end: communicator 1: 10 collectives"
+  has_facts "level" "$(TUTTI_LOG=much "$tutti" run -n 1 -- "$troubled" ends 1 x 2>&1)" "TUTTI_LOG is 'much'|off, warn, info or debug"
+  has_facts "file" "$(TUTTI_LOG=info:/none/x "$tutti" run -n 1 -- "$troubled" ends 1 x 2>&1)" "TUTTI_LOG|/none/x|No such file"
+  is "nothing" "$("$tutti" run -n 2 -- "$troubled" ends 1 x 2>&1)" ""
+  unset TUTTI_TIMEOUT_MS
+}
+
 test_other_user() {
   [ "$(id -u)" = 0 ] || { skip "needs root, to be another user"; return; }
   begin 2 stopped 1

@@ -56,6 +56,7 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < 10; i++)
     if (reduce(world) != TUTTI_OK) return 1;
+  if (strcmp(argv[1], "ends") == 0) return tutti_comm_free(world) != TUTTI_OK;
   if (strcmp(argv[1], "closes") == 0)
     for (int fd = 3; fd < 1024; fd++) close(fd);
   if (tutti_rank(world) == (uint32_t)atoi(argv[2])) get_into_trouble(world, argv[1]);

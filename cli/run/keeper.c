@@ -60,7 +60,7 @@ int run_keeper_wait_ms(const struct run_keeper *keeper) { return keeper->count >
 
 static void report(int fd, struct run_console *console) {
   struct tu_segment segment;
-  struct tu_job_look look;
+  struct tu_job_look look = {0};
   struct tu_error error;
   char *text = NULL, *rest = NULL;
   size_t bytes = 0;

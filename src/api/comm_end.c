@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "api/comm_create.h"
+#include "base/log.h"
 #include "call/queue.h"
 #include "call/stall.h"
 #include "comm/chain.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
 #include "comm/peers.h"
+#include "comm/stats.h"
 #include "comm/wait.h"
 #include "onesided/window.h"
 #include "stream/channel.h"
@@ -177,6 +179,7 @@ tutti_err tutti_comm_free(tutti_comm *comm) {
     tu_leave(&visit);
     return refuse_within_on_ready("tutti_comm_free");
   }
+  if (tu_logs(TU_LOG_INFO)) tu_stats_log(comm);
   tutti_err err = end_use(comm, "tutti_comm_free");
   if (err == TUTTI_OK) err = wait_drained(comm);
   tu_chain_go_on(comm->transport);

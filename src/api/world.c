@@ -2,15 +2,18 @@
  * communicator. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/comm_create.h"
 #include "api/comm_end.h"
 #include "api/tuning.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "base/sized.h"
 #include "boot/job_carried.h"
 #include "boot/job_tcp.h"
 #include "boot/job_user.h"
+#include "call/look.h"
 #include "call/progress.h"
 #include "call/queue.h"
 #include "comm/enter.h"
@@ -21,6 +24,7 @@
 #include "mover/join.h"
 #include "onesided/windows.h"
 #include "sight/plate.h"
+#include "sight/report.h"
 #include "stream/link.h"
 #include "transport/shm_memory.h"
 
@@ -173,13 +177,27 @@ static tutti_err read_order(tutti_order *order, struct tu_error *error) {
 /* Reads options that are 0 from the environment. */
 static tutti_err read_environment(tutti_options *o, struct tu_error *error) {
   int64_t ms = o->timeout_ms; /* 0: no limit */
+  uint64_t report = 0;
   tutti_err err = tu_env_check(error);
   if (err == TUTTI_OK && ms == 0) err = tu_env_int("TUTTI_TIMEOUT_MS", TUTTI_NO_TIMEOUT, INT32_MAX, &ms, error);
   if (err == TUTTI_OK && o->progress_thread == 0)
     err = tu_env_uint("TUTTI_PROGRESS_THREAD", 1, &o->progress_thread, error);
   if (err == TUTTI_OK && o->order == TUTTI_ORDER_ANY) err = read_order(&o->order, error);
+  if (err == TUTTI_OK) err = tu_env_uint("TUTTI_HANG_REPORT", 1, &report, error);
+  tu_when_late = report ? tu_report_own : NULL;
   o->timeout_ms = (int)ms;
   return err;
+}
+
+/* Logs who this rank is, and where the others are. */
+static void log_start(const tutti_comm *world, const tutti_options *o) {
+  const struct tu_transport *t = world->transport;
+  const char *how = o->bootstrap ? "callbacks of the program" : o->ranks > 0 ? "options" : "environment";
+  tu_log(TU_LOG_INFO, "start",
+         "tutti %d.%d.%d, process %d is rank %u of %u; %u rank%s on this host, %u per CPU at most; identity by %s; %zu "
+         "MiB of address space per rank; time limit %d ms",
+         TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, (int)getpid(), world->rank, world->ranks,
+         t->ranks, t->ranks == 1 ? "" : "s", world->share, how, t->slice_bytes >> 20, world->timeout_ms);
 }
 
 static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *error) {
@@ -192,6 +210,7 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   tutti_err err = read_environment(o, error);
   tutti_err found = find_identity(o, &identity, err == TUTTI_OK ? error : &ignored);
   if (found != TUTTI_OK) return err == TUTTI_OK ? found : err;
+  if (err == TUTTI_OK) err = tu_log_begin(identity.rank, error);
   if (identity.ranks == 1 && err == TUTTI_OK) err = tu_endpoint_alone(&t, error);
   if (identity.ranks != 1) err = open_job(o, &identity, join_timeout_ms, err, &job, error);
   if (job && err == TUTTI_OK) err = begin(job, &t, &locality, error);
@@ -207,6 +226,7 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   (*world)->timeout_ms = o->timeout_ms;
   (*world)->order = o->order;
   tu_progress_note(*world);
+  if (tu_logs(TU_LOG_INFO)) log_start(*world, o);
   return TUTTI_OK;
 }
 
@@ -242,5 +262,7 @@ tutti_err tutti_init_sized(const tutti_options *options, size_t options_bytes, t
   if (fresh) tu_queue_reset(), tu_comm_sweep_reset(), tu_link_reset(), tu_progress_reset(), tu_windows_reset();
   tutti_err err = take_options(options, options_bytes, &known, &error);
   if (err == TUTTI_OK) err = init(&known, world, &error);
+  if (err != TUTTI_OK && tu_logs(TU_LOG_WARN))
+    tu_log(TU_LOG_WARN, "start failed", "%s: %s", tutti_err_name(err), error.text);
   return err == TUTTI_OK ? err : tu_thread_error(&error);
 }

@@ -40,6 +40,9 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_ORDER", "any or canonical", "order of reductions; canonical: the same bits for any size and algorithm"},
     {"TUTTI_MPI", "off, collectives, report or verify", "what libtutti_mpi.so does in programs of MPI"},
     {"TUTTI_ISA", "name", "instruction set of the arithmetic: plain, sse2, avx2, avx512"},
+    {"TUTTI_LOG", "off, warn, info or debug, and :FILE", "what the library writes to standard error, or to the file"},
+    {"TUTTI_DEBUG", "as TUTTI_LOG", "the same, if TUTTI_LOG is not set"},
+    {"TUTTI_HANG_REPORT", "0 or 1", "1: a call whose time limit passes prints where each rank of the host stands"},
     {"TUTTI_LOCAL_RANK", "0..", "index of this process among the job's processes on its host"},
 };
 const size_t tu_env_name_count = sizeof tu_env_names / sizeof tu_env_names[0];

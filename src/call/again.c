@@ -1,6 +1,7 @@
 /* again.c: which requests a communicator keeps for calls that repeat an earlier one. */
 #include "call/again.h"
 
+#include "base/log.h"
 #include "comm/operations.h"
 
 const char tu_by_blocks;
@@ -23,7 +24,9 @@ bool tu_again_prepare(struct tutti_request *r) {
 void tu_request_release(struct tutti_request *r) {
   struct tutti_request **place = r->place;
   /* A persistent request that was never started has not run with its buffers. */
-  if (!place || r->comm->failed || tu_request_state(r) != TU_REQUEST_COMPLETE || !tu_again_prepare(r)) {
+  /* A call that repeats an earlier one does not log itself. */
+  if (!place || tu_logs(TU_LOG_DEBUG) || r->comm->failed || tu_request_state(r) != TU_REQUEST_COMPLETE ||
+      !tu_again_prepare(r)) {
     tu_request_retire(r);
     return;
   }

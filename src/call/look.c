@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "call/mismatch.h"
 #include "call/partition.h"
 #include "comm/chain.h"
 #include "comm/failure.h"
 #include "comm/peers.h"
+
+#define SLOW_NS UINT64_C(1000000000) /* a call without progress for so long is logged */
 
 /* ---- messages ---- */
 
@@ -85,6 +88,8 @@ static bool peers_lost(struct tutti_request *r) {
   return true;
 }
 
+void (*tu_when_late)(struct tu_transport *t);
+
 static bool too_late(struct tutti_request *r, uint64_t now) {
   if (r->timeout_ms <= 0 || tu_elapsed_ns(r->stalled_since, now) < (uint64_t)r->timeout_ms * TU_NS_PER_MS) return false;
   if (peers_lost(r)) return true;
@@ -93,6 +98,7 @@ static bool too_late(struct tutti_request *r, uint64_t now) {
   if (r->execution.unfinished == 0 || r->execution.mismatch) return false;
   char call[280], waited_for[600];
   struct tu_error error;
+  if (tu_when_late) tu_when_late(r->comm->transport);
   tu_print_call(r, call, sizeof call);
   print_waited_for(r, waited_for, sizeof waited_for);
   tu_fail(&error, TUTTI_ERR_TIMEOUT, "rank %u has waited %d ms in %s for %s", r->comm->rank, r->timeout_ms, call,
@@ -107,6 +113,17 @@ struct round {
   int ms;      /* time until the next check is due, in ms */
 };
 
+/* Logs a call that has made no progress for SLOW_NS. */
+static void log_slow(struct tutti_request *r, uint64_t now) {
+  char call[280], waited_for[600];
+  if (r->slow || r->stalled_since == 0 || tu_elapsed_ns(r->stalled_since, now) < SLOW_NS) return;
+  r->slow = true;
+  tu_print_call(r, call, sizeof call);
+  print_waited_for(r, waited_for, sizeof waited_for);
+  tu_log(TU_LOG_WARN, "slow", "has waited %.1f s in %s for %s", (double)tu_elapsed_ns(r->stalled_since, now) * 1e-9,
+         call, waited_for);
+}
+
 static void look_round_for(struct tutti_request *r, const struct round *round) {
   const uint64_t now = round->now;
   if (r->comm->failed || tu_comm_failed(r->comm)) return;
@@ -117,6 +134,7 @@ static void look_round_for(struct tutti_request *r, const struct round *round) {
     return;
   r->looked_at = now;
   r->losses = losses;
+  if (tu_logs(TU_LOG_WARN) && round->limits) log_slow(r, now);
   (void)peers_lost(r);
 }
 

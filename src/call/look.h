@@ -10,4 +10,7 @@
  * most ms_max. comm NULL: no thread of the program waits. Then no time limit runs, and no wait is published. */
 int tu_look_round(struct tutti_comm *comm, uint64_t now, int ms_max);
 
+/* Called before a call fails because its time limit has passed; NULL: nothing is called (TUTTI_HANG_REPORT). */
+extern void (*tu_when_late)(struct tu_transport *t);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "algo/algo.h"
 #include "algo/tuning.h"
+#include "base/log.h"
 #include "call/tensors.h"
 #include "comm/operations.h"
 
@@ -435,6 +436,27 @@ static tutti_err prepare_arithmetic(struct tutti_comm *comm, const struct tu_cal
   return tu_leaf_sum_create(&leaves, in, call->operands, comm->ranks == 1 ? TU_FINAL : 0, &r->leaves, error);
 }
 
+/* Logs which algorithm a call got, and why: once for each kind of call, as far as the table holds them. */
+static void log_choice(const struct tutti_comm *comm, const struct tu_call *call, const struct tutti_request *r) {
+  static _Atomic uint32_t logged[256];
+  char text[280];
+  const struct tu_tuning *tuning = comm->tuning;
+  struct tu_call_facts facts = r->facts;
+  facts.root = 0; /* calls that differ in their root only are one kind */
+  const uint64_t hash = tu_hash(&facts, sizeof facts, comm->mover->control.comm_id);
+  _Atomic uint32_t *place = &logged[hash % (sizeof logged / sizeof logged[0])];
+  if (call->point_to_point ||
+      atomic_exchange_explicit(place, (uint32_t)(hash >> 32), memory_order_relaxed) == hash >> 32)
+    return;
+  tu_facts_print(comm, &r->facts, text, sizeof text);
+  const char *why = call->plan                                             ? "the call's plan"
+                    : call->forced                                         ? "named by the call"
+                    : tuning && tuning->forced[call->signature.collective] ? "TUTTI_ALGORITHM"
+                    : tuning && tuning->name                               ? tuning->name
+                                                                           : "built-in table";
+  tu_log(TU_LOG_INFO, "selection", "%s: chosen by: %s", text, why);
+}
+
 static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, struct tutti_request **request,
                         struct tu_error *error) {
   tutti_err err;
@@ -456,6 +478,7 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       (err = prepare_arithmetic(comm, call, r, has_user, &in, error)) != TUTTI_OK)
     goto failed;
   note_facts(r, call, choice.algorithm, has_user);
+  if (tu_logs(TU_LOG_INFO)) log_choice(comm, call, r);
   *request = r;
   return TUTTI_OK;
 

@@ -52,6 +52,7 @@ struct tutti_request {
   tutti_message *message; /* of the program; NULL: not wanted */
   uint64_t number;        /* sequence number of the collective; 0: send or recv */
   int timeout_ms;
+  bool slow;              /* true: the log has a line about its stall */
   uint64_t stalled_since; /* time when the request was first found without progress, in ns; 0: not yet */
   uint64_t looked_at;     /* time of the last check whether the peers are alive, in ns */
   uint32_t losses;        /* number of lost connections to other hosts at the time of that check */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/sized.h"
 #include "call/again.h"
 #include "call/partition.h"
@@ -34,6 +35,7 @@ static void open_request(struct tutti_request *r) {
   tu_request_set_state(r, TU_REQUEST_OPEN);
   r->error.code = TUTTI_OK;
   r->stalled_since = 0;
+  r->slow = false;
   tu_stall_moved(&r->tests);
   r->comm->open_requests++;
 }
@@ -56,6 +58,13 @@ static inline void post(struct tutti_request *r) {
 
 static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 | r->facts.hash; }
 
+static void log_call(const struct tutti_request *r) {
+  char text[280];
+  tu_facts_print(r->comm, &r->facts, text, sizeof text);
+  tu_log(TU_LOG_DEBUG, "call", "communicator %llx, collective %llu: %s",
+         (unsigned long long)r->comm->mover->control.comm_id, (unsigned long long)r->number, text);
+}
+
 void tu_request_start(struct tutti_request *r) {
   open_request(r);
   if (r->comm->mover->outgrown) tu_mover_grow(r->comm->mover);
@@ -68,6 +77,7 @@ void tu_request_start(struct tutti_request *r) {
   } else {
     tu_control_count(&r->comm->mover->control, tu_facts_bytes(&r->facts));
   }
+  if (tu_logs(TU_LOG_DEBUG)) log_call(r);
   const void *in = r->leaves ? tu_leaf_sum_take(r->leaves, r->in_data) : r->in_data;
   tu_execution_start(&r->execution, in, r->out_data, tag);
   tu_queue_add(r);

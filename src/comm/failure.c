@@ -1,6 +1,7 @@
 /* failure.c: errors of a thread's calls, and verdicts (first failures) of communicators. */
 #include "comm/failure.h"
 
+#include "base/log.h"
 #include "base/process.h"
 
 /* ---- errors of this thread ---- */
@@ -35,11 +36,18 @@ const char *tutti_error_message(const tutti_comm *comm) {
 
 /* ---- verdicts ---- */
 
+static void log_failure(const struct tutti_comm *comm) {
+  if (tu_logs(TU_LOG_WARN))
+    tu_log(TU_LOG_WARN, "failed", "communicator %llx: %s: %s", (unsigned long long)comm->mover->control.comm_id,
+           tutti_err_name(comm->error.code), comm->error.text);
+}
+
 bool tu_comm_find_verdict(struct tutti_comm *comm) {
   if (comm->failed) return true;
   if (!tu_control_verdict(&comm->mover->control, &comm->error)) return false;
   tu_control_spread(&comm->mover->control);
   tu_mover_withdraw(comm->mover);
+  log_failure(comm);
   return comm->failed = true;
 }
 
@@ -57,6 +65,7 @@ tutti_err tu_comm_fail(struct tutti_comm *comm, const struct tu_error *error) {
     comm->failed = true;
     /* If another rank has reported a failure before, that first failure is the verdict, not *error. */
     if (!tu_control_verdict(&comm->mover->control, &comm->error)) comm->error = *error;
+    log_failure(comm);
   }
   return tu_thread_error(&comm->error);
 }

@@ -2,6 +2,7 @@
  * its board; the time for each of the others once it has grown by TELL_NS, because several ranks add to that. */
 #include "comm/stats.h"
 
+#include "base/log.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
 #include "comm/patience.h"
@@ -34,6 +35,21 @@ void tu_stats_count(struct tutti_comm *comm, const struct tu_stall *s) {
 void tu_stats_tell(struct tutti_comm *comm) {
   for (uint32_t r = 0; r < comm->ranks; r++)
     if (comm->awaited[r].ns > comm->awaited[r].told_ns) tell(comm, r);
+}
+
+void tu_stats_log(struct tutti_comm *comm) {
+  uint32_t most = 0;
+  if (!comm->mover->control.block || comm->ranks == 1) return;
+  tu_stats_tell(comm);
+  for (uint32_t r = 0; r < comm->ranks; r++)
+    if (comm->awaited[r].ns > comm->awaited[most].ns) most = r;
+  tu_log(
+      TU_LOG_INFO, "end",
+      "communicator %llx: %llu collectives; waited %.3f s in all, longest for rank %u: %.3f s; the ranks of this host "
+      "have waited %.3f s for this rank",
+      (unsigned long long)comm->mover->control.comm_id, (unsigned long long)comm->number,
+      (double)atomic_load(&board(comm, comm->rank)->waited_ns) * 1e-9, most, (double)comm->awaited[most].ns * 1e-9,
+      (double)atomic_load(&comm->mover->control.awaited_ns[comm->rank]) * 1e-9);
 }
 
 tutti_err tutti_stats(tutti_comm *comm, uint32_t rank, tutti_rank_stats *stats) {

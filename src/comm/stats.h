@@ -16,4 +16,7 @@ void tu_stats_count(struct tutti_comm *comm, const struct tu_stall *stall);
 /* Publishes the waits that were counted: at the end of the communicator. */
 void tu_stats_tell(struct tutti_comm *comm);
 
+/* Writes into the log how long this rank has waited, and for which rank most. */
+void tu_stats_log(struct tutti_comm *comm);
+
 #endif

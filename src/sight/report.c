@@ -1,5 +1,7 @@
 /* report.c: the report about a job that hangs: who makes the others wait, and where each rank stands. */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sight/report.h"
 
@@ -162,4 +164,23 @@ void tu_report_print(FILE *file, const struct tu_job_look *job) {
     else print_comm(file, job, &s->comm[i], i);
   }
   for (uint32_t i = 0; i < s->here; i++) print_place(file, job, i);
+}
+
+void tu_report_own(struct tu_transport *t) {
+  enum { LOOK_MS = 100 };
+  const struct tu_segment segment = {.base = t->base,
+                                     .bytes = t->slice_bytes * t->ranks,
+                                     .slice_bytes = t->slice_bytes,
+                                     .here = t->ranks,
+                                     .ranks = tu_transport_job_ranks(t)};
+  struct tu_job_look look;
+  struct tu_error error;
+  char *text = NULL;
+  size_t bytes = 0;
+  if (atomic_exchange(&tu_transport_head(t, 0)->reported, 1)) return;
+  FILE *file = open_memstream(&text, &bytes);
+  if (file && tu_job_look_at(&segment, LOOK_MS, &look, &error) == TUTTI_OK) tu_report_print(file, &look);
+  if (file) tu_job_look_fini(&look), fclose(file);
+  if (text) (void)!write(STDERR_FILENO, text, bytes);
+  free(text);
 }

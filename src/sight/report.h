@@ -15,4 +15,8 @@ void tu_print_duration(char *text, size_t bytes, uint64_t ns);
 /* Returns what a rank does, in one word, such as "waits", "stopped" or "runs". */
 const char *tu_rank_doing(const struct tu_rank_state *rank);
 
+/* Prints the report about the job of this rank to standard error, as far as its host sees it. Only the first call of the
+ * ranks of a host prints it. */
+void tu_report_own(struct tu_transport *t);
+
 #endif

@@ -100,6 +100,8 @@ struct tu_slice_head {
   _Atomic uint64_t missed[TU_MISSED];
   _Atomic uint32_t missed_codes[TU_MISSED]; /* reason for each entry of `missed`: enum tutti_err */
   _Atomic uint32_t misses;
+  _Atomic uint32_t
+      reported;          /* on the first rank of a host: 1: a rank of the host has reported a hang (sight/report.h) */
   _Atomic uint64_t word; /* scratch word that all ranks can read; the folder locality uses it while the job starts */
   /* For the shm transport (peer_memory.h). mark: what lies at the address mark_at of the rank's process, valid once `present`
    * is set; 0: nothing. reads_peers: nonzero: the rank reads the memory of the processes of all other ranks. */
