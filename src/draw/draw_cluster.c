@@ -8,6 +8,7 @@
 
 #include "draw/draw_cluster_layout.h"
 #include "draw/draw_internal.h"
+#include "draw/draw_page.h"
 
 extern const char tu_draw_cluster_page[]; /* template of the page; CMake makes this string from the file cluster.html */
 
@@ -257,13 +258,13 @@ static double legend(const struct tu_draw_cluster_layout *l, double y, struct tu
   return x;
 }
 
-static void print_words_only(const struct tu_draw_cluster *what, struct tu_text *t) {
+static void print_words_only(const struct tu_draw_cluster *what, const double loads[], struct tu_text *t) {
   tu_text_print(
       t,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"760\" height=\"90\" viewBox=\"0 0 760 90\">\n"
-      "<style>\n%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" "
-      "y=\"28\">",
-      style, MARGIN);
+      "<style>\n%s%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"title\" "
+      "x=\"%d\" y=\"28\">",
+      style, loads ? tu_draw_lanes_style : "", MARGIN);
   tu_draw_escape(what->title ? what->title : what->cluster->name, t);
   tu_text_print(t, "</text>\n<text class=\"words\" x=\"%d\" y=\"50\">", MARGIN);
   tu_draw_cluster_words(what->cluster, t);
@@ -277,7 +278,7 @@ static void print_words_only(const struct tu_draw_cluster *what, struct tu_text 
 static void print_picture(const struct tu_draw_cluster *what, const double loads[], struct tu_text *t) {
   const struct tu_cluster *c = what->cluster;
   if (c->node_count > TU_DRAW_NODES_MAX) {
-    print_words_only(what, t);
+    print_words_only(what, loads, t);
     return;
   }
   const char *title = what->title ? what->title : c->name;
@@ -356,25 +357,17 @@ static void print_data(const struct tu_draw_cluster *what, struct tu_text *t) {
   free(hops);
 }
 
-static const char *print_up_to(const char *page, const char *gap, struct tu_text *t) {
-  const char *found = strstr(page, gap);
-  tu_assert(found);
-  tu_text_print(t, "%.*s", (int)(found - page), page);
-  return found + strlen(gap);
-}
-
 void tu_draw_cluster_html(const struct tu_draw_cluster *what, struct tu_text *text) {
-  const char *rest = print_up_to(tu_draw_cluster_page, "<!--name-->", text);
-  tu_draw_escape(what->title ? what->title : what->cluster->name, text);
+  tu_draw_page_head(what->title ? what->title : what->cluster->name, text);
   if (what->cluster->node_count > TU_DRAW_NODES_MAX) {
-    tu_text_print(text, "</title></head><body>\n");
-    print_words_only(what, text);
+    tu_text_print(text, "<body>\n");
+    print_words_only(what, NULL, text);
     tu_text_print(text, "</body></html>\n");
     return;
   }
-  rest = print_up_to(rest, "<!--picture-->", text);
+  const char *rest = tu_draw_page_up_to(tu_draw_cluster_page, "<!--picture-->", text);
   tu_draw_cluster_svg(what, text);
-  rest = print_up_to(rest, "<!--data-->", text);
+  rest = tu_draw_page_up_to(rest, "<!--data-->", text);
   print_data(what, text);
   tu_text_print(text, "%s", rest);
 }

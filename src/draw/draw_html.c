@@ -1,9 +1,9 @@
 /* draw_html.c: prints a plan as one self-contained page: the picture, the value of every chunk after every round, and a
  * script. The build turns the template page.html into a string; the functions here fill its gaps. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "draw/draw_internal.h"
+#include "draw/draw_page.h"
 
 extern const char tu_draw_page[]; /* template of the page; CMake makes this string from the file page.html */
 
@@ -150,14 +150,6 @@ static void print_data(const struct tu_drawing *d, const struct tu_draw_values *
 
 /* ---- the page --------------------------------------------------------------------------------------------------- */
 
-/* Prints the page's template up to the text `gap`; returns the text after it. */
-static const char *print_up_to(const char *page, const char *gap, struct tu_text *text) {
-  const char *found = strstr(page, gap);
-  tu_assert(found);
-  tu_text_print(text, "%.*s", (int)(found - page), page);
-  return found + strlen(gap);
-}
-
 void tu_draw_html(const struct tu_draw *what, struct tu_text *text) {
   struct tu_drawing d;
   struct tu_draw_values v;
@@ -165,19 +157,20 @@ void tu_draw_html(const struct tu_draw *what, struct tu_text *text) {
   d.column_of = what->column_of;
   bool drawn = what->plan->ranks <= TU_DRAW_RANKS_MAX;
   if (drawn) tu_draw_values_init(&v, &d);
-  const char *rest = print_up_to(tu_draw_page, "<!--name-->", text);
-  tu_text_print(text, "%s.", tu_collectives[what->plan->collective].name);
-  tu_draw_escape(what->plan->algorithm, text);
-  tu_text_print(text, ", %u ranks", what->plan->ranks);
+  struct tu_text name = {0};
+  tu_text_print(&name, "%s.%s, %u ranks", tu_collectives[what->plan->collective].name, what->plan->algorithm,
+                what->plan->ranks);
+  tu_draw_page_head(name.chars, text);
+  tu_text_fini(&name);
   if (drawn) {
-    rest = print_up_to(rest, "<!--picture-->", text);
+    const char *rest = tu_draw_page_up_to(tu_draw_page, "<!--picture-->", text);
     tu_draw_picture(what, &d, &v, text);
-    rest = print_up_to(rest, "<!--data-->", text);
+    rest = tu_draw_page_up_to(rest, "<!--data-->", text);
     print_data(&d, &v, text);
     tu_text_print(text, "%s", rest);
     tu_draw_values_fini(&v);
   } else {
-    tu_text_print(text, "</title></head><body>\n");
+    tu_text_print(text, "<body>\n");
     tu_draw_picture(what, &d, NULL, text);
     tu_text_print(text, "</body></html>\n");
   }

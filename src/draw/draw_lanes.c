@@ -13,12 +13,12 @@
 const char tu_draw_lanes_style[] =
     ".tutti .lane { fill: none; stroke: currentColor }\n"
     ".tutti .tip { fill: currentColor; stroke: none }\n"
-    ".tutti .shade0 { color: #c4c4bf; stroke-width: 1.2 }\n"
-    ".tutti .shade1 { color: #fecc5c; stroke-width: 2.2 }\n"
-    ".tutti .shade2 { color: #fd9a3c; stroke-width: 2.9 }\n"
-    ".tutti .shade3 { color: #f4552c; stroke-width: 3.6 }\n"
-    ".tutti .shade4 { color: #bd0026; stroke-width: 4.3 }\n"
-    ".tutti .shade5 { color: #5a0018; stroke-width: 5 }\n"
+    ".shade0 { color: #c4c4bf; stroke-width: 1.2 }\n"
+    ".shade1 { color: #fecc5c; stroke-width: 2.2 }\n"
+    ".shade2 { color: #fd9a3c; stroke-width: 2.9 }\n"
+    ".shade3 { color: #f4552c; stroke-width: 3.6 }\n"
+    ".shade4 { color: #bd0026; stroke-width: 4.3 }\n"
+    ".shade5 { color: #5a0018; stroke-width: 5 }\n"
     ".tutti .narrow { stroke-width: 1.7 }\n";
 
 uint32_t tu_draw_shade(double load) {

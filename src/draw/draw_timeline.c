@@ -4,10 +4,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "draw/draw_cluster_layout.h"
 #include "draw/draw_internal.h"
+#include "draw/draw_page.h"
 #include "draw/draw_timeline_internal.h"
 
 /* template of the page; CMake makes this string from the file timeline.html */
@@ -204,13 +204,6 @@ static void print_path(const struct page *p) {
 
 /* ---- the page ---- */
 
-static const char *print_up_to(const char *page, const char *gap, struct tu_text *t) {
-  const char *found = strstr(page, gap);
-  tu_assert(found);
-  tu_text_print(t, "%.*s", (int)(found - page), page);
-  return found + strlen(gap);
-}
-
 void tu_draw_timeline_html(const struct tu_draw_timeline *what, struct tu_text *text) {
   const struct tu_cluster *c = what->cluster.cluster;
   const char *title = what->cluster.title ? what->cluster.title : c->name;
@@ -221,11 +214,10 @@ void tu_draw_timeline_html(const struct tu_draw_timeline *what, struct tu_text *
                    .deed_order = tu_draw_deed_order(what->timeline)};
   p.path = tu_draw_critical(what->timeline, &p.path_count);
   make_loads(&p);
-  const char *rest = print_up_to(tu_draw_timeline_page, "<!--name-->", text);
-  tu_draw_escape(title, text);
-  rest = print_up_to(rest, "<!--picture-->", text);
+  tu_draw_page_head(title, text);
+  const char *rest = tu_draw_page_up_to(tu_draw_timeline_page, "<!--picture-->", text);
   print_picture(&p);
-  rest = print_up_to(rest, "<!--data-->", text);
+  rest = tu_draw_page_up_to(rest, "<!--data-->", text);
   tu_text_print(text, "{\"end\": %.15g, \"drawn\": %s, ", p.end, p.drawn ? "true" : "false");
   print_wires(&p);
   print_ranks(&p);
