@@ -212,7 +212,19 @@ static const char style[] =
     ".tutti .reserved { stroke: #c4008f; stroke-dasharray: 5 3 }\n"
     ".tutti .round { fill: none; stroke: #0072b2; stroke-opacity: 0.22; stroke-width: 16 }\n"
     ".tutti .channel { font-size: 7.5px; stroke: #fff; stroke-width: 3px; paint-order: stroke }\n"
-    ".tutti .whereto { font-size: 11px; fill: #444 }\n";
+    ".tutti .whereto { font-size: 11px; fill: #444 }\n" TU_DRAW_IF_DARK
+    ".tutti { fill: #e6e6e3 }\n"
+    ".tutti .paper { fill: #16181b }\n"
+    ".tutti .words, .tutti .whereto, .tutti .kind { fill: #c6c6c2 }\n"
+    ".tutti .plane { fill: #a0a09b }\n"
+    ".tutti .node rect { fill: #2a2d32; stroke: #a0a09b }\n"
+    ".tutti .mmio rect, .tutti .gateway rect { fill: #4d4119 }\n"
+    ".tutti .switch rect { fill: #26405a }\n"
+    ".tutti .link { stroke: #c6c6c2 }\n"
+    ".tutti .reserved { stroke: #ff7ad1 }\n"
+    ".tutti .round { stroke: #4da9e8; stroke-opacity: 0.3 }\n"
+    ".tutti .channel { stroke: #16181b }\n"
+    "}\n";
 
 /* Prints one entry of the legend: a sample and its meaning. Returns the x coordinate of the next entry. */
 static double print_key(struct tu_text *t, double x, double y, const char *class, bool box, const char *word) {
@@ -262,7 +274,8 @@ static void print_words_only(const struct tu_draw_cluster *what, const double lo
   tu_text_print(
       t,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"760\" height=\"90\" viewBox=\"0 0 760 90\">\n"
-      "<style>\n%s%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"title\" "
+      "<style>\n%s%s</style>\n<rect class=\"paper\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text "
+      "class=\"title\" "
       "x=\"%d\" y=\"28\">",
       style, loads ? tu_draw_lanes_style : "", MARGIN);
   tu_draw_escape(what->title ? what->title : what->cluster->name, t);
@@ -291,11 +304,11 @@ static void print_picture(const struct tu_draw_cluster *what, const double loads
   tu_draw_cluster_words(c, &words);
   double width = fmax(l.width, fmax(legend(&l, l.height + FOOT - 20, &keys), MARGIN * 2 + 6.2 * (double)words.length));
   width = fmax(width, MARGIN * 2 + 9 * (double)strlen(title));
-  tu_text_print(
-      t,
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"%.0f\" height=\"%.0f\" "
-      "viewBox=\"0 0 %.0f %.0f\">\n<style>\n%s%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-      width, l.height + FOOT, width, l.height + FOOT, style, loads ? tu_draw_lanes_style : "");
+  tu_text_print(t,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tutti\" width=\"%.0f\" height=\"%.0f\" "
+                "viewBox=\"0 0 %.0f %.0f\">\n<style>\n%s%s</style>\n<rect class=\"paper\" width=\"100%%\" "
+                "height=\"100%%\" fill=\"#fff\"/>\n",
+                width, l.height + FOOT, width, l.height + FOOT, style, loads ? tu_draw_lanes_style : "");
   tu_text_print(t, "<text class=\"title\" x=\"%d\" y=\"28\">", MARGIN);
   tu_draw_escape(title, t);
   tu_text_print(t, "</text>\n<text class=\"words\" x=\"%d\" y=\"48\">%s</text>\n", MARGIN, words.chars);

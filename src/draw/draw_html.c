@@ -136,10 +136,8 @@ static void print_data(const struct tu_drawing *d, const struct tu_draw_values *
   struct catalogue c = {0};
   collect(&c, d, v);
   /* A plan with only local steps has no rounds, but its page still shows one step of time. */
-  uint32_t steps = d->rounds > 0 ? d->rounds : tu_drawing_steps(d) > 0, keys = tu_draw_keys(plan);
-  tu_text_print(text, "{\"ranks\": %u, \"steps\": %u, \"colours\": [", plan->ranks, steps);
-  for (uint32_t i = 0; i < keys; i++) tu_text_print(text, i ? ",\"%s\"" : "\"%s\"", tu_draw_colour(i, keys).chars);
-  tu_text_print(text, "],\n");
+  uint32_t steps = d->rounds > 0 ? d->rounds : tu_drawing_steps(d) > 0;
+  tu_text_print(text, "{\"ranks\": %u, \"steps\": %u,\n", plan->ranks, steps);
   print_values(&c, plan, text);
   print_memory(&c, plan, text);
   print_events(&c, d, v, text);

@@ -112,7 +112,15 @@ uint32_t tu_draw_keys(const struct tu_plan *plan);
 struct tu_draw_colour {
   char chars[8]; /* the colour as text: "#rrggbb" */
 };
-struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys);
+/* Colours for a light page and for a dark one. The viewer's system chooses; paper is light. */
+enum tu_draw_scheme { TU_DRAW_LIGHT, TU_DRAW_DARK };
+/* Opens the block of rules that replace the colours on a dark page. Rules outside use no variables, because programs
+ * other than browsers know none. */
+#define TU_DRAW_IF_DARK "@media screen and (prefers-color-scheme: dark) {\n"
+
+struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys, enum tu_draw_scheme scheme);
+/* Appends the style rules .k0, .k1, ...: the property `color` of each key, for light and dark pages. */
+void tu_draw_palette(uint32_t keys, struct tu_text *text);
 
 /* Appends a short name for a group of values. Examples: "2", "0-3", "0>2" (with an arrow instead of >), and "5 chunks",
  * which is used if it is shorter than a list. */

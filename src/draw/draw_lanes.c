@@ -4,12 +4,14 @@
 #include <math.h>
 
 #include "draw/draw_cluster_layout.h"
+#include "draw/draw_internal.h"
 
 #define APART 2.9       /* distance between a lane and the middle line of its link */
 #define NARROW_APART 1. /* distance between a lane and the middle line, if the links of a pair are close together */
 #define TIP_AT 0.62     /* position of the arrowhead: fraction of the lane's length */
 
-/* Style of the lanes. Colours: YlOrRd of ColorBrewer (Brewer, Harrower), light to dark, safe for the colour-blind. */
+/* Style of the lanes. Colours of ColorBrewer (Brewer, Harrower), safe for the colour-blind: YlOrRd, light to dark; on a
+ * dark page the orange half of PuOr, dark to light. */
 const char tu_draw_lanes_style[] =
     ".tutti .lane { fill: none; stroke: currentColor }\n"
     ".tutti .tip { fill: currentColor; stroke: none }\n"
@@ -19,7 +21,14 @@ const char tu_draw_lanes_style[] =
     ".shade3 { color: #f4552c; stroke-width: 3.6 }\n"
     ".shade4 { color: #bd0026; stroke-width: 4.3 }\n"
     ".shade5 { color: #5a0018; stroke-width: 5 }\n"
-    ".tutti .narrow { stroke-width: 1.7 }\n";
+    ".tutti .narrow { stroke-width: 1.7 }\n" TU_DRAW_IF_DARK
+    ".shade0 { color: #55585d }\n"
+    ".shade1 { color: #8a4a12 }\n"
+    ".shade2 { color: #b96a10 }\n"
+    ".shade3 { color: #e8912a }\n"
+    ".shade4 { color: #fdbf6f }\n"
+    ".shade5 { color: #fff0d0 }\n"
+    "}\n";
 
 uint32_t tu_draw_shade(double load) {
   if (!(load > 0)) return 0;

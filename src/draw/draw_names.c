@@ -33,17 +33,22 @@ uint32_t tu_draw_key(const struct tu_plan *plan, struct tu_draw_value value) {
   return tu_draw_naming(plan) == TU_BY_PAIR ? lowest(value.ranks) : number_of(plan, value);
 }
 
-/* Returns the colour with number `key` of `keys`. Up to 8 keys: the colours of Okabe and Ito (2008), which colour-blind
- * readers can distinguish, with the light ones darkened for a white page. More keys: a scale from dark blue to dark
- * yellow, ordered by lightness. */
-struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys) {
-  static const char few[][8] = {"#0072b2", "#d55e00", "#009e73", "#b5508e", "#a87900", "#2f9ed6", "#7a3e12", "#7b4dc4"};
-  static const int scale[][3] = {{58, 28, 113},  {38, 84, 145}, {24, 127, 141},
-                                 {48, 150, 110}, {98, 135, 30}, {168, 120, 0}};
-  enum { FEW = sizeof few / sizeof few[0], SPANS = sizeof scale / sizeof scale[0] - 1 };
+/* Up to 8 keys: close to the colours of Okabe and Ito (2008), which colour-blind readers can distinguish. More keys: a
+ * scale from blue over green to brown or yellow. Labels have these colours, so all have a contrast of 4.5 to 1 or more
+ * (WCAG 2, level AA) with the page and with its bands; draw_test.c computes it. */
+struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys, enum tu_draw_scheme scheme) {
+  enum { FEW = 8, SPANS = 5 };
+  static const char few[][FEW][8] = {
+      [TU_DRAW_LIGHT] = {"#0072b2", "#b85000", "#007a58", "#a8437f", "#8a6200", "#56697a", "#7a3e12", "#7b4dc4"},
+      [TU_DRAW_DARK] = {"#4da9e8", "#ff8f4d", "#33c39b", "#e08ac0", "#d9a93a", "#a9bccd", "#d39a72", "#b79bf0"}};
+  static const int scales[][SPANS + 1][3] = {
+      [TU_DRAW_LIGHT] = {{58, 28, 113}, {38, 74, 140}, {16, 104, 124}, {26, 114, 76}, {88, 112, 16}, {140, 96, 0}},
+      [TU_DRAW_DARK] = {
+          {160, 132, 232}, {110, 150, 240}, {70, 176, 196}, {84, 196, 140}, {160, 200, 80}, {240, 200, 60}}};
+  const int(*scale)[3] = scales[scheme];
   struct tu_draw_colour colour;
   if (keys <= FEW) {
-    memcpy(colour.chars, few[key], sizeof colour.chars);
+    memcpy(colour.chars, few[scheme][key], sizeof colour.chars);
     return colour;
   }
   static const char digits[] = "0123456789abcdef";
@@ -57,6 +62,15 @@ struct tu_draw_colour tu_draw_colour(uint32_t key, uint32_t keys) {
   }
   colour.chars[7] = '\0';
   return colour;
+}
+
+void tu_draw_palette(uint32_t keys, struct tu_text *text) {
+  for (enum tu_draw_scheme scheme = TU_DRAW_LIGHT; scheme <= TU_DRAW_DARK; scheme++) {
+    if (scheme == TU_DRAW_DARK) tu_text_print(text, "%s", TU_DRAW_IF_DARK);
+    for (uint32_t i = 0; i < keys; i++)
+      tu_text_print(text, ".k%u { color: %s }\n", i, tu_draw_colour(i, keys, scheme).chars);
+  }
+  tu_text_print(text, "}\n");
 }
 
 /* ---- labels ----------------------------------------------------------------------------------------------------- */

@@ -13,7 +13,6 @@
 enum { MARGIN = 24, LEGEND_ROW = 22, WIDTH_MIN = 480, DOT = 6 };
 
 static const char style[] =
-    "<style>\n"
     ".tutti { font-family: 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif;"
     " font-size: 11px; fill: #222 }\n"
     ".tutti .title { font-size: 18px; font-weight: bold }\n"
@@ -22,10 +21,13 @@ static const char style[] =
     ".tutti .life { stroke: #b4b4b4; stroke-width: 1.2 }\n"
     ".tutti .has { stroke: #333; stroke-width: 3.2 }\n"
     ".tutti .edge { stroke: #bbb; stroke-dasharray: 2 4 }\n"
-    ".tutti .time { fill: #777; text-anchor: middle }\n"
+    ".tutti .time { fill: #666; text-anchor: middle }\n"
     ".tutti .rank rect { fill: #fff; stroke: #333; stroke-width: 1.2 }\n"
     ".tutti .rank text { text-anchor: middle; font-size: 12px; font-weight: bold }\n"
-    ".tutti .line { fill: none; stroke-width: 1.7 }\n"
+    ".tutti .message { fill: currentColor }\n"
+    ".tutti .line { fill: none; stroke: currentColor; stroke-width: 1.7 }\n"
+    ".mixed { color: #666 }\n"
+    ".sample { color: #0072b2 }\n"
     ".tutti .label { font-weight: bold; paint-order: stroke; stroke: #fff; stroke-width: 3px; stroke-linejoin: round "
     "}\n"
     ".tutti .banded .label { stroke: #f6f6f3 }\n"
@@ -36,8 +38,26 @@ static const char style[] =
     ".tutti .copy rect { fill: #fff; stroke: #222; stroke-width: 1.4 }\n"
     ".tutti .dense rect { fill: #0072b2; opacity: 0.18 }\n"
     ".tutti .dense text { text-anchor: middle; font-size: 14px }\n"
-    ".tutti .small { font-size: 9px; fill: #555 }\n"
-    "</style>\n";
+    ".tutti .small { font-size: 9px; fill: #555 }\n" TU_DRAW_IF_DARK
+    ".tutti { fill: #e6e6e3 }\n"
+    ".tutti .paper { fill: #16181b }\n"
+    ".tutti .words { fill: #c6c6c2 }\n"
+    ".tutti .band { fill: #1e2125 }\n"
+    ".tutti .life { stroke: #5d6167 }\n"
+    ".tutti .has { stroke: #e6e6e3 }\n"
+    ".tutti .edge { stroke: #5d6167 }\n"
+    ".tutti .time, .tutti .small { fill: #a0a09b }\n"
+    ".tutti .rank rect { fill: #22252a; stroke: #c6c6c2 }\n"
+    ".mixed { color: #aaa }\n"
+    ".sample { color: #4da9e8 }\n"
+    ".tutti .label { stroke: #16181b }\n"
+    ".tutti .banded .label { stroke: #1e2125 }\n"
+    ".tutti .reduction circle { fill: #e6e6e3; stroke: #16181b }\n"
+    ".tutti .reduction .sign { stroke: #16181b }\n"
+    ".tutti .reduction .final { fill: none; stroke: #e6e6e3 }\n"
+    ".tutti .copy rect { fill: #16181b; stroke: #e6e6e3 }\n"
+    ".tutti .dense rect { fill: #4da9e8 }\n"
+    "}\n";
 
 struct ink {
   const struct tu_draw *what;
@@ -49,11 +69,6 @@ struct ink {
 static void print_line(struct ink *k, const char *class_name, double x1, double y1, double x2, double y2) {
   tu_text_print(k->text, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", class_name, x1, y1,
                 x2, y2);
-}
-
-static struct tu_draw_colour colour_of(const struct ink *k, const struct tu_draw_arrow *a) {
-  if (a->key == TU_DRAW_MIXED) return (struct tu_draw_colour){"#666666"};
-  return tu_draw_colour(a->key, tu_draw_keys(k->d->plan));
 }
 
 /* ---- arrows ----------------------------------------------------------------------------------------------------- */
@@ -109,17 +124,16 @@ static void print_arrow(struct ink *k, const struct tu_draw_arrow *a) {
   double over = a->wraps ? l->column * k->d->plan->ranks * (a->columns > 0 ? -1 : 1) : 0;
   double tip_x = x + ux * end + over, tip_y = y + uy * end;
   double back_x = tip_x - ux * 5, back_y = tip_y - uy * 5;
-  struct tu_draw_colour colour = colour_of(k, a);
-  tu_text_print(k->text, "<path class=\"line\" stroke=\"%s\" d=\"M%.1f %.1f", colour.chars, x, y);
+  tu_text_print(k->text, "<path class=\"line\" d=\"M%.1f %.1f", x, y);
   if (a->wraps) {
     double y_edge = y + (edge - x) / dx * dy;
     tu_text_print(k->text, "L%.1f %.1fM%.1f %.1f", edge, y_edge, edge + over, y_edge);
   }
   tu_text_print(k->text, "L%.1f %.1f\"/>", back_x, back_y);
   double wide_x = tip_x - ux * 8.5, wide_y = tip_y - uy * 8.5;
-  tu_text_print(k->text, "<path fill=\"%s\" d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1fZ\"/>", colour.chars, tip_x, tip_y,
-                wide_x - uy * 3.4, wide_y + ux * 3.4, wide_x + uy * 3.4, wide_y - ux * 3.4);
-  tu_text_print(k->text, "<circle fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.4\"/>", colour.chars, x, y);
+  tu_text_print(k->text, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1fZ\"/>", tip_x, tip_y, wide_x - uy * 3.4,
+                wide_y + ux * 3.4, wide_x + uy * 3.4, wide_y - ux * 3.4);
+  tu_text_print(k->text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.4\"/>", x, y);
 }
 
 static void print_label(struct ink *k, const struct tu_draw_arrow *a) {
@@ -127,8 +141,8 @@ static void print_label(struct ink *k, const struct tu_draw_arrow *a) {
   const struct tu_draw_band *band = &l->bands[k->d->messages[a->message].sent];
   bool right = a->side == TU_RIGHT;
   double x = tu_draw_x(l, tu_draw_first_part(l, a)->from) + (right ? 5 : -5), y = band->top - 2 - 12.0 * a->label_row;
-  tu_text_print(k->text, "<text class=\"label%s\" fill=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", right ? "" : " left",
-                colour_of(k, a).chars, x, y, a->label);
+  tu_text_print(k->text, "<text class=\"label%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", right ? "" : " left", x, y,
+                a->label);
 }
 
 /* Prints one line of text instead of the arrows of a round that has too many of them. */
@@ -153,10 +167,12 @@ static void print_messages(struct ink *k) {
     const struct tu_draw_part *part = tu_draw_first_part(&k->layout, a);
     uint32_t crowd = k->layout.bands[m->sent].messages;
     if (k->layout.bands[m->sent].dense) continue;
+    char key[16] = "mixed";
+    if (a->key != TU_DRAW_MIXED) snprintf(key, sizeof key, "k%u", a->key);
     tu_text_print(k->text,
-                  "<g class=\"message%s\" data-message=\"%u\" data-from=\"%u\" data-to=\"%u\" data-lane=\"%u\""
+                  "<g class=\"message %s%s\" data-message=\"%u\" data-from=\"%u\" data-to=\"%u\" data-lane=\"%u\""
                   " data-sent=\"%u\" data-taken=\"%u\">",
-                  m->sent % 2 ? " banded" : "", a->message, part->from, part->to, part->lane, m->sent, m->taken);
+                  key, m->sent % 2 ? " banded" : "", a->message, part->from, part->to, part->lane, m->sent, m->taken);
     print_hint(k, a);
     if (crowd > CROWD) tu_text_print(k->text, "<g opacity=\"%.2f\">", fmax(0.25, (double)CROWD / crowd));
     print_arrow(k, a);
@@ -314,13 +330,11 @@ static struct legend choose_legend(const struct ink *k, const struct tu_draw_lay
 }
 
 static void print_glyph(struct ink *k, enum glyph glyph, double x, double y) {
-  static const char *const classes[] = {"message", "reduction", "copy", "has", "edge"};
-  tu_text_print(k->text, "<g class=\"key %s\">", glyph == GLYPH_ARROW ? "" : classes[glyph]);
+  static const char *const classes[] = {"message sample", "reduction", "copy", "has", "edge"};
+  tu_text_print(k->text, "<g class=\"key %s\">", classes[glyph]);
   switch (glyph) {
     case GLYPH_ARROW:
-      tu_text_print(k->text,
-                    "<path class=\"line\" stroke=\"#0072b2\" d=\"M%.1f %.1fl13 6\"/><path fill=\"#0072b2\""
-                    " d=\"M%.1f %.1fl-9 -0.6l2.7 -5.6z\"/>",
+      tu_text_print(k->text, "<path class=\"line\" d=\"M%.1f %.1fl13 6\"/><path d=\"M%.1f %.1fl-9 -0.6l2.7 -5.6z\"/>",
                     x, y - 4, x + 18, y + 4.4);
       break;
     case GLYPH_REDUCTION: print_reduction(k, x + 9, y, false); break;
@@ -365,9 +379,11 @@ static void print_open(struct ink *k, double width, double height) {
                 " viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>",
                 width, height, width, height);
   print_name(k->d->plan, k->text);
-  tu_text_print(k->text, ", %u ranks</title>\n%s", k->d->plan->ranks, style);
+  tu_text_print(k->text, ", %u ranks</title>\n<style>\n%s", k->d->plan->ranks, style);
+  tu_draw_palette(tu_draw_keys(k->d->plan), k->text);
   tu_text_print(k->text,
-                "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" y=\"32\">",
+                "</style>\n<rect class=\"paper\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text "
+                "class=\"title\" x=\"%d\" y=\"32\">",
                 MARGIN);
   print_name(k->d->plan, k->text);
   tu_text_print(k->text, "</text>\n");

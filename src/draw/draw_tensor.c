@@ -123,7 +123,8 @@ static void print_matrix(const struct sheet *s, struct tu_text *t) {
     size_t r = e / s->cols, c = e % s->cols, height = s->what->tensor->shape[3];
     snprintf(hint, sizeof hint, "row %zu, column %zu: position %u", r % height, c, s->position[e]);
     double y = MARGIN + TITLE + (double)r * CELL + (double)(r / tu_max(height, 1)) * LINES_APART;
-    print_cell(t, MARGIN + (double)c * CELL, y, tu_draw_colour(s->key[e], s->keys).chars, s->position[e], hint);
+    print_cell(t, MARGIN + (double)c * CELL, y, tu_draw_colour(s->key[e], s->keys, TU_DRAW_LIGHT).chars, s->position[e],
+               hint);
   }
   tu_text_print(t, "</g>\n");
 }
@@ -149,7 +150,7 @@ static void print_memory(const struct sheet *s, double x, struct tu_text *t) {
       }
       snprintf(hint, sizeof hint, "row %zu, column %zu", e / s->cols % tu_max(s->what->tensor->shape[3], 1),
                e % s->cols);
-      print_cell(t, cell_x, y, tu_draw_colour(s->key[e], s->keys).chars, i * s->line + k, hint);
+      print_cell(t, cell_x, y, tu_draw_colour(s->key[e], s->keys, TU_DRAW_LIGHT).chars, i * s->line + k, hint);
     }
   }
   tu_text_print(t, "</g>\n");
@@ -178,8 +179,13 @@ tutti_err tu_draw_tensor_svg(const struct tu_draw_tensor *what, struct tu_text *
       ".tutti .empty { fill: #eee; stroke: #ccc }\n"
       ".tutti .title { font-size: 14px; font-weight: bold; fill: #222; text-anchor: start }\n"
       ".tutti .words { font-size: 11.5px; fill: #444; text-anchor: start }\n"
-      ".tutti .group { font-size: 11px; fill: #222; text-anchor: start }\n"
-      "</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+      ".tutti .group { font-size: 11px; fill: #222; text-anchor: start }\n" TU_DRAW_IF_DARK
+      ".tutti .paper { fill: #16181b }\n"
+      ".tutti rect { stroke: #16181b }\n"
+      ".tutti .empty { fill: #2a2d32; stroke: #45484d }\n"
+      ".tutti .title, .tutti .group { fill: #e6e6e3 }\n"
+      ".tutti .words { fill: #c6c6c2 }\n"
+      "}\n</style>\n<rect class=\"paper\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
       width, height, width, height);
   tu_text_print(text, "<text class=\"title\" x=\"%d\" y=\"%d\">", MARGIN, MARGIN);
   tu_draw_escape(what->title ? what->title : "", text);

@@ -1,5 +1,7 @@
 /* draw_test.c: tests the pictures, pages and data of all algorithms. They are well formed; every message is drawn once;
  * the rounds respect the dependencies of the steps; at the end every rank has its result. */
+#include <math.h>
+
 #include "algo/algo.h"
 #include "draw/draw_layout.h"
 #include "plan/plan_relabel.h"
@@ -320,6 +322,49 @@ static void check_values(const struct tu_draw *what, const char *name) {
 
 static void test_values(void) { for_each_plan(check_values); }
 
+/* ---- colours ---- */
+
+/* Returns the relative luminance of a colour "#rrggbb" (WCAG 2). */
+static double luminance(const char *colour) {
+  static const double weights[] = {0.2126, 0.7152, 0.0722};
+  double sum = 0;
+  for (int i = 0; i < 3; i++) {
+    unsigned level = 0;
+    CHECK(sscanf(colour + 1 + 2 * i, "%2x", &level) == 1, "%s is not a colour", colour);
+    double part = level / 255.0;
+    sum += weights[i] * (part <= 0.03928 ? part / 12.92 : pow((part + 0.055) / 1.055, 2.4));
+  }
+  return sum;
+}
+
+/* Tests the contrast of all colours of labels with the bands of a light and of a dark picture, which have less contrast
+ * than the page itself. The bands' colours are taken from a picture. */
+static void test_contrast(void) {
+  static const char rule[] = ".tutti .band { fill: ";
+  const struct tu_algorithm *ring = tu_algorithm_find(TUTTI_ALLREDUCE, "ring");
+  struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = ring, .ranks = 4, .rank = TU_ALL_RANKS});
+  struct tu_text text = {0};
+  tu_draw_svg(&(struct tu_draw){.plan = plan}, &text);
+  const char *band = text.chars;
+  for (enum tu_draw_scheme scheme = TU_DRAW_LIGHT; scheme <= TU_DRAW_DARK; scheme++) {
+    band = strstr(band, rule);
+    if (!band) {
+      FAIL("no colour of the bands in scheme %d", scheme);
+      break;
+    }
+    band += strlen(rule);
+    double under = luminance(band);
+    for (uint32_t keys = 1; keys <= 64; keys++)
+      for (uint32_t key = 0; key < keys; key++) {
+        struct tu_draw_colour colour = tu_draw_colour(key, keys, scheme);
+        double over = luminance(colour.chars), contrast = (fmax(over, under) + 0.05) / (fmin(over, under) + 0.05);
+        CHECK(contrast >= 4.5, "colour %u of %u, %s, on %.7s: contrast %.2f", key, keys, colour.chars, band, contrast);
+      }
+  }
+  tu_text_fini(&text);
+  tu_plan_destroy(plan);
+}
+
 /* ---- columns: with column_of, a relabelled ring looks like the ring 0, 1, 2, ... ---- */
 
 static void check_arrows(const struct tu_plan *plan, const uint32_t *column_of, int32_t columns, uint32_t wraps) {
@@ -447,6 +492,7 @@ int main(int argc, char **argv) {
                                       {"rounds", test_rounds},
                                       {"known_rounds", test_known_rounds},
                                       {"values", test_values},
+                                      {"contrast", test_contrast},
                                       {"columns", test_columns},
                                       {"joined", test_joined},
                                       {"out_of_turn", test_out_of_turn},
