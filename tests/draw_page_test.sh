@@ -18,12 +18,14 @@ dump() {
     --virtual-time-budget=5000 "file://$scratch/$1${2:-}" 2>/dev/null
 }
 
-# A script that acts like a user: it looks at the page, steps to the end, focuses a chunk, and filters by rank. It
-# writes what it finds into data attributes of the body.
+# A script that acts like a user: it looks at the page, goes to the start, steps to the end, focuses a chunk, and filters
+# by rank. It writes what it finds into data attributes of the body.
 cat >person.html <<'EOF'
 <script>
 const open = () => document.querySelectorAll("[data-buffer=out][data-complete=no]").length;
 const note = document.body.dataset;
+note.opened = `${note.step} ${open()}`;
+document.getElementById("first").click();
 note.atStart = note.step;
 note.openAtStart = open();
 note.outs = document.querySelectorAll("[data-buffer=out]").length;
@@ -48,6 +50,7 @@ page() {
   "$tutti" plan "$1" -n "$2" --as html >page.html || complain "tutti plan $1 failed"
   cat page.html person.html >"$1.html"
   dump "$1.html" | tr '\n' ' ' >dom.html
+  is "$1: step and incomplete chunks of the opened page" "$(note opened)" "$4 0"
   is "$1: step at the start" "$(note at-start)" 0
   is "$1: output chunks" "$(note outs)" "$3"
   [ "$(note open-at-start)" -gt 0 ] || complain "$1: all output is complete at step 0"
@@ -72,6 +75,9 @@ test_scan_recursive_doubling() { page scan.recursive_doubling 8 8 3 3; }
 # The fragment of the address selects the step.
 test_address() {
   "$tutti" plan barrier.dissemination -n 6 --as html >barrier.html
+  dump barrier.html '#step=2' >dom.html
+  is "complete after round 2" "$(count dom.html 'data-complete="yes"')" 0
+  is "step 2" "$(count dom.html '<body data-step="2" data-steps="3"')" 1
   dump barrier.html '#step=end' >dom.html
   is "complete at the end" "$(count dom.html 'data-complete="yes"')" 6
   is "the last step" "$(count dom.html '<body data-step="3" data-steps="3"')" 1
