@@ -72,6 +72,47 @@ test_allgather_bucket() { page allgather.bucket 5 25 4 8; }
 test_alltoall_pairwise() { page alltoall.pairwise 4 16 3 6; }
 test_scan_recursive_doubling() { page scan.recursive_doubling 8 8 3 3; }
 
+# A picture of more than 64 rounds shows a window of them. The window follows the step, and can be moved.
+test_window() {
+  cat >user.html <<'EOF'
+<script>
+const said = document.body.dataset, button = id => document.getElementById(id);
+const look = () => `${said.from}-${said.to}: ${document.querySelectorAll(".message[data-message]:not(.outside)").length}`;
+said.windows = [...button("rounds").options].map(option => option.textContent).join(" ");
+said.opened = look();
+button("first").click();
+said.atStart = look();
+button("down").click();
+said.moved = `${look()} step ${said.step}`;
+for (let i = 0; i < 64; i++) button("next").click();
+said.before = look();
+button("next").click();
+said.followed = look();
+dispatchEvent(new Event("beforeprint"));
+said.sheets = document.querySelectorAll("#sheets > svg").length > 1;
+said.printed = document.querySelectorAll("#sheets .message[data-message]").length;
+dispatchEvent(new Event("afterprint"));
+said.left = document.querySelectorAll("#sheets > svg").length;
+</script>
+EOF
+  "$tutti" plan allreduce.ring -n 40 --as html >page.html
+  cat page.html user.html >window.html
+  dump window.html | tr '\n' ' ' >dom.html
+  is "windows" "$(note windows)" "1–64 65–78"
+  is "the window of the opened page" "$(note opened)" "65-78: 560"
+  is "the window at the start" "$(note at-start)" "1-64: 2560"
+  is "the moved window" "$(note moved)" "65-78: 560 step 0"
+  is "the window at round 64" "$(note before)" "1-64: 2560"
+  is "the window at round 65" "$(note followed)" "65-78: 560"
+  is "several sheets of paper" "$(note sheets)" true
+  is "printed messages" "$(note printed)" 560
+  is "sheets after printing" "$(note left)" 0
+  "$tutti" plan allreduce.ring -n 8 --as html >small.html
+  dump small.html | tr '\n' ' ' >dom.html
+  is "the window of a small picture" "$(note from)-$(note to)" 1-14
+  is "controls of a window" "$(count dom.html 'id="window" hidden')" 1
+}
+
 # The fragment of the address selects the step.
 test_address() {
   "$tutti" plan barrier.dissemination -n 6 --as html >barrier.html

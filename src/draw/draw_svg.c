@@ -435,12 +435,17 @@ void tu_draw_picture(const struct tu_draw *what, const struct tu_drawing *d, con
   y = print_words(&k, y, summary.chars);
   if (rest > 0) print_words(&k, y, "Labels that do not fit appear when the pointer rests on an arrow.");
   print_legend(&k, &legend, top + rest, k.layout.width, true);
+  /* The groups are for the script of the page, which cuts the picture into windows of rounds and into sheets of
+   * paper. */
+  tu_text_print(text, "<g class=\"rounds\">\n");
   print_grid(&k);
   print_messages(&k);
   print_marks(&k);
+  tu_text_print(text, "</g>\n<g class=\"head\">\n");
   print_ranks(&k, k.layout.head);
+  tu_text_print(text, "</g>\n<g class=\"foot\">\n");
   print_ranks(&k, k.layout.foot);
-  tu_text_print(text, "</svg>\n");
+  tu_text_print(text, "</g>\n</svg>\n");
   tu_draw_layout_fini(&k.layout);
   tu_text_fini(&summary);
 }
