@@ -82,7 +82,7 @@ said.windows = [...button("rounds").options].map(option => option.textContent).j
 said.opened = look();
 button("first").click();
 said.atStart = look();
-button("down").click();
+button("rounds-on").click();
 said.moved = `${look()} step ${said.step}`;
 for (let i = 0; i < 64; i++) button("next").click();
 said.before = look();
@@ -110,7 +110,7 @@ EOF
   "$tutti" plan allreduce.ring -n 8 --as html >small.html
   dump small.html | tr '\n' ' ' >dom.html
   is "the window of a small picture" "$(note from)-$(note to)" 1-14
-  is "controls of a window" "$(count dom.html 'id="window" hidden')" 1
+  is "controls of a window" "$(count dom.html '<span hidden="">rounds')" 1
 }
 
 # The fragment of the address selects the step.

@@ -165,7 +165,8 @@ void tu_draw_html(const struct tu_draw *what, struct tu_text *text) {
     tu_draw_picture(what, &d, &v, text);
     rest = tu_draw_page_up_to(rest, "<!--data-->", text);
     print_data(&d, &v, text);
-    tu_text_print(text, "%s", rest);
+    rest = tu_draw_page_up_to(rest, "<!--clock-->", text);
+    tu_text_print(text, "%s%s", tu_draw_clock, rest);
     tu_draw_values_fini(&v);
   } else {
     tu_text_print(text, "<body>\n");

@@ -10,4 +10,7 @@ void tu_draw_page_head(const char *name, struct tu_text *text);
 /* Appends the template up to the text `gap`; returns the template's text after it. */
 const char *tu_draw_page_up_to(const char *template, const char *gap, struct tu_text *text);
 
+/* The script of the controls of time and of windows; CMake makes this string from the file clock.js. */
+extern const char tu_draw_clock[];
+
 #endif
