@@ -1,7 +1,7 @@
 #!/bin/bash
 # draw_page_test.sh SOURCE BUILD: opens pages of `tutti plan --as html` in a headless browser, steps through time with
 # the page's buttons, and reads from the DOM which chunks are complete. Skipped if chromium is not installed.
-# test: slow timeout=120
+# test: slow timeout=180
 set -u
 . "$1/tests/shell.sh"
 tutti=$2/tutti
@@ -111,6 +111,81 @@ EOF
   dump small.html | tr '\n' ' ' >dom.html
   is "the window of a small picture" "$(note from)-$(note to)" 1-14
   is "controls of a window" "$(count dom.html '<span hidden="">rounds')" 1
+}
+
+# The page of a plan of more than 64 ranks draws a window of ranks and rounds from its runs of messages.
+test_many_ranks() {
+  cat >user.html <<'EOF'
+<script>
+const said = document.body.dataset, button = id => document.getElementById(id);
+const look = () => `${said.from}-${said.to} ${said.left}-${said.right}: ${document.querySelectorAll("#drawing [data-sent]").length}`;
+const rows = () => [...document.querySelectorAll("#rows tr")].map(row => row.dataset);
+const complete = () => rows().filter(row => row.complete == "yes").length;
+said.opened = `${said.step} ${look()}, ${rows().length} rows, ${complete()} complete`;
+button("first").click();
+said.atStart = `${said.step} ${look()}, ${complete()} complete`;
+for (let i = 0; i < 100; i++) button("next").click();
+said.half = `${look()}, ${rows()[0].final} of ${rows()[0].chunks}`;
+button("ranks-on").click();
+said.moved = `${look()} ${rows()[0].rank}`;
+button("rank").value = 3;
+button("rank").dispatchEvent(new Event("change"));
+said.only = look();
+said.hint = document.querySelector("#drawing [data-sent='65'][data-from='3'] title").textContent;
+dispatchEvent(new Event("beforeprint"));
+said.sheets = document.querySelectorAll("#sheets > svg").length > 1;
+said.printed = document.querySelectorAll("#sheets [data-sent]").length;
+said.after = look();
+</script>
+EOF
+  "$tutti" plan allreduce.ring -n 100 --as html >page.html
+  cat page.html user.html >many.html
+  dump many.html | tr '\n' ' ' >dom.html
+  # 100 ranks and 198 rounds. 65 messages of each round touch 64 ranks of the ring.
+  is "the opened page" "$(note opened)" "198 193-198 0-63: 390, 64 rows, 64 complete"
+  is "the start" "$(note at-start)" "0 1-64 0-63: 4160, 0 complete"
+  is "round 100" "$(note half)" "65-128 0-63: 4160, 2 of 100"
+  is "the other ranks" "$(note moved)" "65-128 64-99: 2368 64"
+  is "messages of rank 3" "$(note only)" "65-128 0-63: 128"
+  has_facts "a message" "$(note hint)" "round 65: rank 3 to rank 4|out[38]|reduced"
+  is "several sheets of paper" "$(note sheets)" true
+  is "printed messages" "$(note printed)" 128
+  is "the window after printing" "$(note after)" "65-128 0-63: 128"
+  local bytes
+  bytes=$("$tutti" plan allreduce.ring -n 1024 --as html | wc -c)
+  [ "$bytes" -lt 300000 ] || complain "the page of a ring of 1,024 ranks has $bytes bytes"
+}
+
+# Pages of other algorithms have every message in one of their windows.
+test_all_windows() {
+  cat >user.html <<'EOF'
+<script>
+const seen = new Set(), list = id => [...document.getElementById(id).options].map(option => option.value);
+const choose = (id, value) => { const select = document.getElementById(id); select.value = value; select.dispatchEvent(new Event("change")); };
+let dense = 0;
+for (const ranks of list("ranks"))
+  for (const rounds of list("rounds")) {
+    choose("ranks", ranks);
+    choose("rounds", rounds);
+    dense += document.querySelectorAll("#drawing .dense").length;
+    for (const message of document.querySelectorAll("#drawing [data-sent]"))
+      seen.add(["from", "to", "lane", "sent", "taken"].map(name => message.dataset[name]).join());
+  }
+document.body.dataset.seen = seen.size;
+document.body.dataset.dense = dense;
+document.body.dataset.wrong = document.querySelectorAll("#rows [data-complete=no]:not([data-chunks='0'])").length + document.getElementById("drawing").innerHTML.split("NaN").length - 1;
+</script>
+EOF
+  local plan messages
+  for plan in "allreduce.rabenseifner -n 72" "gather.binomial -n 129" "barrier.dissemination -n 80" "scan.sklansky -n 70" \
+    "allgather.bucket --cluster mesh:10x9" "alltoall.bruck -n 65" "broadcast.chain -n 70" "allreduce.swing -n 128"; do
+    # shellcheck disable=SC2086
+    "$tutti" plan $plan --as html >page.html 2>err.txt || complain "$plan: $(cat err.txt)"
+    messages=$(sed -n 's/^<p>.* \([0-9]*\) messages* in .*/\1/p' page.html)
+    cat page.html user.html >all.html
+    dump all.html | tr '\n' ' ' >dom.html
+    is "$plan: messages, dense rounds and unfinished ranks" "$(note seen) $(note dense) $(note wrong)" "$messages 0 0"
+  done
 }
 
 # The fragment of the address selects the step.

@@ -7,7 +7,8 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
-/* Maximum number of ranks in a picture; for more ranks, a line of text replaces the picture. */
+/* Maximum number of ranks in a picture; for more ranks, a line of text replaces the picture. The page of a plan of more
+ * ranks draws a window of them. */
 #define TU_DRAW_RANKS_MAX 64u
 
 struct tu_draw {

@@ -4,6 +4,7 @@
 
 #include "draw/draw_internal.h"
 #include "draw/draw_page.h"
+#include "draw/draw_window.h"
 
 extern const char tu_draw_page[]; /* template of the page; CMake makes this string from the file page.html */
 
@@ -148,30 +149,28 @@ static void print_data(const struct tu_drawing *d, const struct tu_draw_values *
 
 /* ---- the page --------------------------------------------------------------------------------------------------- */
 
+static void print_page(const struct tu_draw *what, const struct tu_drawing *d, struct tu_text *text) {
+  struct tu_draw_values v;
+  tu_draw_values_init(&v, d);
+  const char *rest = tu_draw_page_up_to(tu_draw_page, "<!--picture-->", text);
+  tu_draw_picture(what, d, &v, text);
+  rest = tu_draw_page_up_to(rest, "<!--data-->", text);
+  print_data(d, &v, text);
+  rest = tu_draw_page_up_to(rest, "<!--clock-->", text);
+  tu_text_print(text, "%s%s", tu_draw_clock, rest);
+  tu_draw_values_fini(&v);
+}
+
 void tu_draw_html(const struct tu_draw *what, struct tu_text *text) {
   struct tu_drawing d;
-  struct tu_draw_values v;
+  struct tu_text name = {0};
   tu_drawing_init(&d, what->plan);
   d.column_of = what->column_of;
-  bool drawn = what->plan->ranks <= TU_DRAW_RANKS_MAX;
-  if (drawn) tu_draw_values_init(&v, &d);
-  struct tu_text name = {0};
   tu_text_print(&name, "%s.%s, %u ranks", tu_collectives[what->plan->collective].name, what->plan->algorithm,
                 what->plan->ranks);
   tu_draw_page_head(name.chars, text);
+  if (what->plan->ranks <= TU_DRAW_RANKS_MAX) print_page(what, &d, text);
+  else tu_draw_window_html(what, &d, text);
   tu_text_fini(&name);
-  if (drawn) {
-    const char *rest = tu_draw_page_up_to(tu_draw_page, "<!--picture-->", text);
-    tu_draw_picture(what, &d, &v, text);
-    rest = tu_draw_page_up_to(rest, "<!--data-->", text);
-    print_data(&d, &v, text);
-    rest = tu_draw_page_up_to(rest, "<!--clock-->", text);
-    tu_text_print(text, "%s%s", tu_draw_clock, rest);
-    tu_draw_values_fini(&v);
-  } else {
-    tu_text_print(text, "<body>\n");
-    tu_draw_picture(what, &d, NULL, text);
-    tu_text_print(text, "</body></html>\n");
-  }
   tu_drawing_fini(&d);
 }

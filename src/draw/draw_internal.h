@@ -134,6 +134,9 @@ void tu_draw_summary(const struct tu_drawing *d, struct tu_text *text);
 /* Appends a text; characters with a special meaning in XML are escaped. */
 void tu_draw_escape(const char *chars, struct tu_text *text);
 
+/* Style of the picture of a plan, without the colours of tu_draw_palette: draw_svg.c. */
+extern const char tu_draw_style[];
+
 /* Appends the picture as SVG, without the XML declaration. If `v` is NULL (too many ranks), a line of text replaces
  * the picture. */
 void tu_draw_picture(const struct tu_draw *what, const struct tu_drawing *d, const struct tu_draw_values *v,

@@ -12,7 +12,7 @@
 
 enum { MARGIN = 24, LEGEND_ROW = 22, WIDTH_MIN = 480, DOT = 6 };
 
-static const char style[] =
+const char tu_draw_style[] =
     ".tutti { font-family: 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif;"
     " font-size: 11px; fill: #222 }\n"
     ".tutti .title { font-size: 18px; font-weight: bold }\n"
@@ -379,7 +379,7 @@ static void print_open(struct ink *k, double width, double height) {
                 " viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>",
                 width, height, width, height);
   print_name(k->d->plan, k->text);
-  tu_text_print(k->text, ", %u ranks</title>\n<style>\n%s", k->d->plan->ranks, style);
+  tu_text_print(k->text, ", %u ranks</title>\n<style>\n%s", k->d->plan->ranks, tu_draw_style);
   tu_draw_palette(tu_draw_keys(k->d->plan), k->text);
   tu_text_print(k->text,
                 "</style>\n<rect class=\"paper\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text "
@@ -402,7 +402,8 @@ static void draw_words_only(struct ink *k, const char *summary) {
   if (k->what->summary) y = print_words(k, y, k->what->summary);
   y = print_words(k, y, summary);
   struct tu_text words = {0};
-  tu_text_print(&words, "Plans of more than %u ranks are not drawn. Use fewer ranks, or --as json.", TU_DRAW_RANKS_MAX);
+  tu_text_print(&words, "Plans of more than %u ranks are not drawn. Use fewer ranks, or --as html or json.",
+                TU_DRAW_RANKS_MAX);
   print_words(k, y, words.chars);
   tu_text_fini(&words);
   tu_text_print(k->text, "</svg>\n");

@@ -4,6 +4,7 @@
 
 #include "algo/algo.h"
 #include "draw/draw_layout.h"
+#include "draw/draw_window.h"
 #include "plan/plan_relabel.h"
 #include "test.h"
 
@@ -215,7 +216,7 @@ static void check_json(const struct tu_draw *what, const char *name) {
 static void check_html(const struct tu_draw *what, const char *name) {
   struct tu_text text = {0};
   tu_draw_html(what, &text);
-  const char *svg = strstr(text.chars, "<svg"), *svg_end = strstr(text.chars, "</svg>\n");
+  const char *svg = strstr(text.chars, "<svg xmlns="), *svg_end = strstr(text.chars, "</svg>\n");
   const char *data = strstr(text.chars, "id=\"data\">"), *data_end = data ? strstr(data, "</script>") : NULL;
   if (!svg || !svg_end || !data_end) {
     FAIL("%s: no picture or no data in the page", name);
@@ -465,9 +466,7 @@ static void test_out_of_turn(void) {
 
 /* Tests that text replaces the picture if there are too many ranks, or too many messages in a round. */
 static void test_large(void) {
-  tutti_collective barrier;
-  CHECK(tu_collective_find("barrier", &barrier), "no barrier");
-  const struct tu_algorithm *direct = tu_algorithm_find(barrier, "direct");
+  const struct tu_algorithm *direct = tu_algorithm_find(TUTTI_BARRIER, "direct");
   for (uint32_t ranks = TU_DRAW_RANKS_MAX; ranks <= TU_DRAW_RANKS_MAX + 1; ranks++) {
     struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = direct, .ranks = ranks, .rank = TU_ALL_RANKS});
     struct tu_text text = {0};
@@ -478,11 +477,88 @@ static void test_large(void) {
           "%u ranks: no word about what is not drawn", ranks);
     CHECK(!strstr(text.chars, "data-message"), "%u ranks: drawn all the same", ranks);
     tu_text_fini(&text);
-    tu_draw_html(&(struct tu_draw){.plan = plan}, &text);
-    CHECK(text.length > 0 && strstr(text.chars, "</html>"), "%u ranks: no page", ranks);
-    tu_text_fini(&text);
+    check_html(&(struct tu_draw){.plan = plan}, "barrier.direct");
     tu_plan_destroy(plan);
   }
+}
+
+/* ---- the page of many ranks: the runs, taken apart, are the messages of the plan ---- */
+
+enum { FIELDS = 14 }; /* of a run, in the order of print_run in draw_window.c */
+
+/* Reads an array of unsigned numbers; returns the position after it, or NULL if there is none. */
+static const char *read_numbers(const char *at, uint32_t numbers[], uint32_t count) {
+  if (*at++ != '[') return NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    char *end;
+    numbers[i] = (uint32_t)strtoul(at, &end, 10);
+    if (end == at || *end != (i + 1 < count ? ',' : ']')) return NULL;
+    at = end + 1;
+  }
+  return at;
+}
+
+/* Counts the messages of a run by sender and receiver, and checks the first chunk and the round of each. */
+static void count_run(const struct tu_drawing *d, uint32_t round, const uint32_t run[FIELDS], uint32_t *pairs) {
+  uint32_t ranks = d->plan->ranks;
+  for (uint32_t i = 0; i < run[0]; i++) {
+    uint32_t from = run[1] + i * run[2], to = (run[3] + i * run[4]) % ranks, chunk = (run[5] + i * run[6]) % run[7];
+    bool found = false;
+    for (uint32_t m = 0; m < d->message_count && !found; m++) {
+      const struct tu_draw_message *message = &d->messages[m];
+      const struct tu_draw_part *part = &d->parts[message->part_first];
+      struct tu_span span = tu_drawing_step(d, part->send)->source;
+      found = part->from == from && part->to == to && message->sent == round && span.first == chunk &&
+              span.count == run[11] && span.buffer == run[10] && message->taken == round + run[8];
+    }
+    CHECK(found, "round %u: no message from rank %u to rank %u with chunk %u", round, from, to, chunk);
+    if (from < ranks) pairs[from * ranks + to]++;
+  }
+}
+
+static void check_runs(const struct tu_plan *plan, const char *name) {
+  struct tu_drawing d;
+  struct tu_text text = {0};
+  uint32_t *pairs = tu_allocate((size_t)plan->ranks * plan->ranks, sizeof *pairs), total = 0;
+  tu_drawing_init(&d, plan);
+  tu_draw_window_html(&(struct tu_draw){.plan = plan}, &d, &text);
+  const char *at = strstr(text.chars, "\"rounds\": [");
+  at = at ? at + strlen("\"rounds\": [") : NULL;
+  for (uint32_t round = 1; at && round <= d.rounds; round++) {
+    at += strspn(at, ",\n");
+    if (*at++ != '[') break;
+    while (at && *at != ']') {
+      uint32_t run[FIELDS];
+      at = read_numbers(at + (*at == ','), run, FIELDS);
+      if (at) count_run(&d, round, run, pairs);
+    }
+    if (at) at++;
+  }
+  CHECK(at && strncmp(at, "],\n\"late\"", 9) == 0, "%s: the rounds cannot be read", name);
+  for (uint32_t m = 0; m < d.message_count; m++) {
+    const struct tu_draw_part *part = &d.parts[d.messages[m].part_first];
+    pairs[part->from * plan->ranks + part->to]--;
+  }
+  for (uint32_t i = 0; i < plan->ranks * plan->ranks; i++) total += pairs[i] != 0;
+  CHECK(total == 0, "%s: %u pairs of ranks have other numbers of messages", name, total);
+  free(pairs);
+  tu_text_fini(&text);
+  tu_drawing_fini(&d);
+}
+
+static void check_window(const struct tu_draw *what, const char *name) { check_runs(what->plan, name); }
+static void test_window(void) { for_each_plan(check_window); }
+
+/* Tests that the page of a ring of many ranks is small. */
+static void test_window_bytes(void) {
+  const struct tu_algorithm *ring = tu_algorithm_find(TUTTI_ALLREDUCE, "ring");
+  struct tu_plan *plan = tu_plan_build(&(struct tu_build){.algorithm = ring, .ranks = 200, .rank = TU_ALL_RANKS});
+  struct tu_text text = {0};
+  check_html(&(struct tu_draw){.plan = plan}, "200 ranks");
+  tu_draw_html(&(struct tu_draw){.plan = plan}, &text);
+  CHECK(text.length < 100 * 1000, "200 ranks: a page of %zu bytes", text.length);
+  tu_text_fini(&text);
+  tu_plan_destroy(plan);
 }
 
 int main(int argc, char **argv) {
@@ -496,6 +572,8 @@ int main(int argc, char **argv) {
                                       {"columns", test_columns},
                                       {"joined", test_joined},
                                       {"out_of_turn", test_out_of_turn},
-                                      {"large", test_large}};
+                                      {"large", test_large},
+                                      {"window", test_window},
+                                      {"window_bytes", test_window_bytes}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
