@@ -165,6 +165,7 @@ static bool take_frame(struct agent *agent, const struct run_frame *frame) {
       for (uint32_t r = 0; r < job->started; r++)
         run_source_close(frame->number == RUN_OUT ? &job->ranks[r].out : &job->ranks[r].err);
       return true;
+    case RUN_LOOK: run_keeper_tell(&job->keeper, &agent->pipe.out); return true;
     case RUN_WIND_UP:
       run_wind_up(job, frame->number);
       agent->asked = true;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sight/pack.h"
 #include "sight/report.h"
 #include "transport/shm_memory.h"
 
@@ -77,6 +78,25 @@ static void report(int fd, struct run_console *console) {
     run_say(console, "%s", line);
   free(text);
   tu_segment_unmap(&segment);
+}
+
+void run_keeper_tell(const struct run_keeper *keeper, struct run_sink *sink) {
+  for (uint32_t i = 0; i < keeper->count; i++) {
+    struct tu_segment segment;
+    struct tu_job_look look = {0};
+    struct tu_error error;
+    char *data = NULL;
+    size_t bytes = 0;
+    if (!tu_segment_map(keeper->kept[i].fd, &segment)) continue;
+    FILE *file = open_memstream(&data, &bytes);
+    if (file && tu_job_look_at(&segment, LOOK_MS, &look, &error) == TUTTI_OK) tu_job_look_pack(&look, file);
+    tu_job_look_fini(&look);
+    if (file) fclose(file);
+    if (bytes > 0 && bytes <= RUN_FRAME_BYTES_MAX) run_frame_put(sink, RUN_STATE, 0, data, bytes);
+    free(data);
+    tu_segment_unmap(&segment);
+  }
+  run_frame_put(sink, RUN_LOOKED, 0, "", 0);
 }
 
 void run_keeper_report(const struct run_keeper *keeper, struct run_console *console) {

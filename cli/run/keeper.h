@@ -24,6 +24,8 @@ void run_keeper_close(struct run_keeper *keeper);
 void run_keeper_serve(struct run_keeper *keeper);
 /* Returns after which time run_keeper_serve is due, in ms; -1: not before memory arrives. */
 int run_keeper_wait_ms(const struct run_keeper *keeper);
+/* Sends the state of the ranks of this host as frames: RUN_STATE for each world, and RUN_LOOKED. */
+void run_keeper_tell(const struct run_keeper *keeper, struct run_sink *sink);
 /* Prints who makes the ranks of this host wait, and where each rank stands. */
 void run_keeper_report(const struct run_keeper *keeper, struct run_console *console);
 

@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "cli/run/host.h"
 #include "cli/run/job.h"
+#include "cli/run/viewer.h"
 
 enum {
   TICK_MS = 200,
@@ -34,6 +35,7 @@ struct launcher {
   struct run_console console;
   struct run_verdict verdict;
   struct run_meeting meeting;
+  struct run_viewer viewer;
   char command[8192], directory[PATH_MAX];
   struct run_host *hosts; /* those that have ranks */
   uint32_t count, world;
@@ -191,6 +193,8 @@ static bool take_frame(struct launcher *l, struct run_host *host, const struct r
     case RUN_SAID: run_say(&l->console, "host %s: %.*s", host->name, (int)frame->bytes, frame->data); return true;
     case RUN_ENDED: return take_end(l, host, frame);
     case RUN_SETTLED: host->settled = true; return true;
+    case RUN_STATE: run_viewer_take(&l->viewer, frame->data, frame->bytes); return true;
+    case RUN_LOOKED: run_viewer_heard(&l->viewer); return true;
     case RUN_DONE: leave(l, host, HANG_UP_MS); return true;
     default: return false;
   }
@@ -280,11 +284,13 @@ static void stop(struct launcher *l) {
 }
 
 static void take_signal(struct launcher *l, int number) {
-  const bool ends = number != SIGUSR1 && number != SIGUSR2 && number != SIGCONT;
+  const bool ends = number != SIGUSR1 && number != SIGCONT;
   if (number == SIGCHLD) {
     for (uint32_t h = 0; h < l->count; h++) run_host_reap(&l->hosts[h]);
   } else if (number == SIGTSTP) {
     stop(l);
+  } else if (number == SIGUSR2) {
+    l->viewer.prints = true;
   } else if (ends && !l->started) {
     if (!l->ending) run_say(&l->console, "interrupted by signal %d (%s)", number, strsignal(number));
     give_up(l, 128 + number);
@@ -333,7 +339,7 @@ static void acknowledge(struct launcher *l) {
   }
 }
 
-enum { OWN_POLLED = 4, HOST_POLLED = 3 };
+enum { STREAMS_POLLED = 4, OWN_POLLED = STREAMS_POLLED + RUN_VIEWER_POLLED, HOST_POLLED = 3 };
 
 static nfds_t fill_poll_set(struct launcher *l) {
   const struct run_sink *out = &l->console.out, *err = &l->console.err;
@@ -343,6 +349,8 @@ static nfds_t fill_poll_set(struct launcher *l) {
   polled[n++] = (struct pollfd){.fd = wants_input(l) ? STDIN_FILENO : -1, .events = POLLIN};
   polled[n++] = (struct pollfd){.fd = run_sink_empty(out) ? -1 : out->fd, .events = POLLOUT};
   polled[n++] = (struct pollfd){.fd = run_sink_empty(err) ? -1 : err->fd, .events = POLLOUT};
+  run_viewer_poll_set(&l->viewer, polled + n);
+  n += RUN_VIEWER_POLLED;
   for (uint32_t h = 0; h < l->count; h++) {
     const struct run_host *host = &l->hosts[h];
     const bool open = host->state != RUN_IDLE && host->state != RUN_OVER;
@@ -391,6 +399,18 @@ static bool is_over(const struct launcher *l) {
   return run_sink_empty(&l->console.out) && run_sink_empty(&l->console.err);
 }
 
+/* Asks the agents what their ranks do, if it is wanted. */
+static void look(struct launcher *l) {
+  uint32_t asked = 0;
+  if (!run_viewer_serve(&l->viewer, l->polled + STREAMS_POLLED, &l->console)) return;
+  for (uint32_t h = 0; h < l->count; h++) {
+    if (l->hosts[h].state != RUN_STARTED) continue;
+    run_frame_put(&l->hosts[h].pipe.out, RUN_LOOK, 0, "", 0);
+    asked++;
+  }
+  run_viewer_begin(&l->viewer, asked);
+}
+
 static void serve(struct launcher *l) {
   while (!is_over(l)) {
     call_hosts(l);
@@ -401,6 +421,7 @@ static void serve(struct launcher *l) {
     if (l->polled[3].revents) run_sink_flush(&l->console.err);
     for (uint32_t h = 0; h < l->count; h++)
       serve_host(l, &l->hosts[h], l->polled + OWN_POLLED + (size_t)h * HOST_POLLED);
+    look(l);
     acknowledge(l);
     judge(l);
   }
@@ -432,6 +453,7 @@ static int init(struct launcher *l) {
   struct tu_error error;
   l->world = l->request->count;
   l->console.signal_fd = l->meeting.fd = -1;
+  run_viewer_open(&l->viewer);
   place_ranks(l);
   l->out = tu_allocate(l->world, sizeof *l->out);
   l->err = tu_allocate(l->world, sizeof *l->err);
@@ -460,6 +482,7 @@ static void fini(struct launcher *l) {
     run_lines_end(&l->out[r]);
     run_lines_end(&l->err[r]);
   }
+  run_viewer_close(&l->viewer);
   run_console_close(&l->console);
   free(l->hosts);
   free(l->host_of);

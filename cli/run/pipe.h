@@ -6,7 +6,7 @@
 #include "cli/run/sink.h"
 
 enum {
-  RUN_PROTOCOL = 1, /* changes whenever frames change */
+  RUN_PROTOCOL = 2, /* changes whenever frames change */
   RUN_FRAME_BYTES_MAX = 1 << 22,
   RUN_SILENCE_MS = 4000,
   RUN_CHECK_MS = 400,
@@ -29,6 +29,8 @@ enum run_frame_kind {
   RUN_WIND_UP,    /* a rank of the job has failed. number: time in ms that the ranks get to end by themselves, and again
                    * after SIGTERM; answered by RUN_SETTLED */
 
+  RUN_LOOK, /* also from tutti top to the launcher: tell what the ranks do: RUN_STATE, then RUN_LOOKED */
+
   /* from the agent */
   RUN_READY = 32, /* number: port, data: addresses, if rank 0 will run here */
   RUN_REFUSED,    /* the ranks cannot be started. number: exit status; data: message */
@@ -37,6 +39,8 @@ enum run_frame_kind {
   RUN_SAID,       /* data: message of the agent */
   RUN_ENDED,      /* number: rank; data: struct run_ended */
   RUN_SETTLED,    /* no rank of this host is about to end; all that have ended have been reported */
+  RUN_STATE,      /* also from the launcher to tutti top: data: tu_job_look_pack */
+  RUN_LOOKED,     /* also from the launcher: all states have been sent */
   RUN_DONE,       /* no process of the job is left on this host */
 };
 

@@ -40,6 +40,8 @@ static void print_rank(FILE *file, const struct tu_job_look *job, uint32_t local
   const struct tu_comm_state *comm;
   const struct tu_member_state *m = r->life == TU_RANK_ABSENT ? NULL : tu_rank_last_call(job, local, &comm);
   char call[200] = "-", since[32], whom[32], cpu[16] = "-", calls[24], bytes[24], awaited[32];
+  const bool several = tu_has_several_hosts(&job->now);
+  if (several) fprintf(file, "%-12.12s ", r->host);
   if (r->life == TU_RANK_ABSENT) {
     fprintf(file, "%6s %8s %-10s\n", "?", "-", tu_rank_doing(r));
     return;
@@ -63,8 +65,8 @@ static void print_head(FILE *file, const struct tu_job_look *job) {
   char since[32];
   const struct tu_job_state *s = &job->now;
   tu_print_duration(since, sizeof since, s->now > s->began_ns ? s->now - s->began_ns : 0);
-  fprintf(file, "job %d%s: %u rank%s, for %s", (int)tu_job_pid(job), job->segment->launcher ? " (tutti run)" : "",
-          s->ranks, s->ranks == 1 ? "" : "s", since);
+  fprintf(file, "job %d%s: %u rank%s, for %s", (int)tu_job_pid(job), job->launcher ? " (tutti run)" : "", s->ranks,
+          s->ranks == 1 ? "" : "s", since);
   if (s->here < s->ranks) fprintf(file, "; %u of them here, the others on hosts that are not seen from here", s->here);
   fputc('\n', file);
 }
@@ -79,6 +81,7 @@ static void print_failures(FILE *file, const struct tu_job_state *s) {
 void top_print_ranks(FILE *file, const struct tu_job_look *job) {
   char verdict[300];
   print_head(file, job);
+  if (tu_has_several_hosts(&job->now)) fprintf(file, "%-12s ", "host");
   fprintf(file, "%6s %8s %-10s %5s %10s %10s %10s %12s %-10s %s\n", "rank", "pid", "state", "cpu", "calls/s", "bytes/s",
           "awaited", "waits since", "for", "last collective");
   for (uint32_t i = 0; i < job->now.here; i++) print_rank(file, job, i);
@@ -96,7 +99,7 @@ void top_print_jobs(FILE *file, const struct tu_job_look *jobs, uint32_t count) 
     if (s->here < s->ranks) snprintf(ranks, sizeof ranks, "%u of %u", s->here, s->ranks);
     else snprintf(ranks, sizeof ranks, "%u", s->ranks);
     tu_report_verdict(verdict, sizeof verdict, &jobs[i]);
-    fprintf(file, "%8d %-10s %10s %12s  %s\n", (int)tu_job_pid(&jobs[i]), jobs[i].segment->launcher ? "tutti run" : "-",
-            ranks, since, *verdict ? verdict : "runs");
+    fprintf(file, "%8d %-10s %10s %12s  %s\n", (int)tu_job_pid(&jobs[i]), jobs[i].launcher ? "tutti run" : "-", ranks,
+            since, *verdict ? verdict : "runs");
   }
 }

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/run/viewer.h"
 #include "cli/top/top.h"
 
 enum { PAUSE_MS = 200 }; /* between the two looks, if the command looks once */
@@ -36,16 +37,56 @@ static int fail_none(pid_t only, const struct tu_segments *segments) {
                   (int)only, (unsigned)geteuid(), foreign);
 }
 
+/* Returns the ancestor of a process that is the launcher of a job on several hosts, and what it tells; 0: there is none. */
+static pid_t ask_ancestors(pid_t pid, struct tu_job_look *look) {
+  struct tu_life_line line;
+  for (int i = 0; i < 64 && pid > 1; i++) {
+    if (run_viewer_ask(pid, look)) return pid;
+    tu_job_look_fini(look);
+    if (!tu_life_read((uint32_t)pid, &line)) return 0;
+    pid = (pid_t)line.parent;
+  }
+  return 0;
+}
+
+/* Of a job of which only a part is seen here, asks its launcher, if that runs here. */
+static void ask_for_more(struct tu_job_look *job) {
+  struct tu_job_look all;
+  if (job->now.here == job->now.ranks || !job->launcher || ask_ancestors(job->launcher, &all) == 0) return;
+  tu_job_look_fini(job);
+  *job = all;
+}
+
+/* Reads all jobs. Several segments of one job, of hosts that TUTTI_HOST only names, become one. */
+static tutti_err look_at_all(const struct wish *wish, uint32_t pause_ms, const struct tu_segments *segments,
+                             struct tu_job_look *jobs, uint32_t *count, struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  for (uint32_t i = 0; i < segments->count && err == TUTTI_OK; i++) {
+    uint32_t known = 0;
+    struct tu_job_look *job = &jobs[*count];
+    err = tu_job_look_at(&segments->list[i], pause_ms, job, error);
+    while (known < *count && !(job->id && jobs[known].id == job->id)) known++;
+    if (err != TUTTI_OK || known == *count) {
+      (*count)++;
+      continue;
+    }
+    err = tu_job_look_add(&jobs[known], job, error);
+    tu_job_look_fini(job);
+  }
+  for (uint32_t i = 0; i < *count && err == TUTTI_OK && wish->only; i++) ask_for_more(&jobs[i]);
+  return err;
+}
+
 /* Looks at the jobs, and prints what they do. */
 static int show(const struct wish *wish, uint32_t pause_ms) {
   struct tu_segments segments;
   struct tu_error error;
   tutti_err err = tu_segments_find(wish->only, &segments, &error);
-  struct tu_job_look *jobs = tu_allocate(segments.count + 1, sizeof *jobs);
+  struct tu_job_look *jobs = tu_allocate(segments.count + 2, sizeof *jobs);
   uint32_t looked = 0;
   int code = CLI_GOOD;
-  for (; looked < segments.count && err == TUTTI_OK; looked++)
-    err = tu_job_look_at(&segments.list[looked], pause_ms, &jobs[looked], &error);
+  if (wish->only && run_viewer_ask(wish->only, &jobs[0])) looked = 1;
+  else if (err == TUTTI_OK) err = look_at_all(wish, pause_ms, &segments, jobs, &looked, &error);
   if (err != TUTTI_OK) code = cli_fail("top", CLI_FAILED, "%s", error.text);
   else if (looked == 0) code = fail_none(wish->only, &segments);
   else if (wish->why)

@@ -128,9 +128,9 @@ static void drop_world(tutti_comm **world) {
 }
 
 /* Creates the communicator of all ranks of the job. */
-static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identity *identity, const tutti_options *o,
-                            const struct tu_locality *locality, int join_timeout_ms, tutti_comm **world,
-                            struct tu_error *error) {
+static tutti_err make_world(struct tu_transport *t, const struct tu_job *job, const struct tu_boot_identity *identity,
+                            const tutti_options *o, const struct tu_locality *locality, int join_timeout_ms,
+                            tutti_comm **world, struct tu_error *error) {
   uint32_t *members = tu_try_allocate(identity->ranks, sizeof *members);
   if (!members) {
     tu_fail_memory(error, identity->ranks * sizeof *members, "a world of %u ranks", identity->ranks);
@@ -139,7 +139,7 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_boot_identit
     return error->code;
   }
   for (uint32_t i = 0; i < identity->ranks; i++) members[i] = i;
-  tu_plate_write(t, identity->rank, identity->ranks);
+  tu_plate_write(t, job ? tu_job_id(job) : 0, identity->rank, identity->ranks);
   tutti_err err =
       tu_comm_create(t, members, identity->ranks, identity->rank, TU_WORLD_ID, join_timeout_ms, world, error);
   free(members);
@@ -217,7 +217,7 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   if (err == TUTTI_OK) {
     t->parallel = o->parallel;
     t->foreign = o->foreign;
-    err = make_world(t, &identity, o, &locality, join_timeout_ms, world, error);
+    err = make_world(t, job, &identity, o, &locality, join_timeout_ms, world, error);
     if (job) err = end_job(job, err, world, error);
   }
   tu_job_close(job);

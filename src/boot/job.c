@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,6 +70,7 @@ static uint64_t host_identity(const char *hostname) {
 
 void tu_job_process_mine(struct tu_job_process *mine) {
   *mine = (struct tu_job_process){.pid = (uint32_t)getpid()};
+  (void)!getrandom(&mine->random, sizeof mine->random, GRND_NONBLOCK);
   gethostname(mine->hostname, sizeof mine->hostname - 1);
   mine->host = host_identity(mine->hostname);
 }
@@ -86,6 +88,8 @@ tutti_err tu_job_meet(struct tu_job *job, const struct tu_job_process *mine, str
                   job->rank, heard->pid, heard->hostname, here->pid, here->hostname);
   return tu_job_agree(job, err, error);
 }
+
+uint64_t tu_job_id(const struct tu_job *job) { return tu_hash(&job->processes[0], sizeof job->processes[0], 0); }
 
 uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank) {
   uint32_t leader = 0;

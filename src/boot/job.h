@@ -34,7 +34,7 @@ struct tu_job_ops {
 struct tu_job_process {
   uint64_t host; /* identity of the host: equal on ranks that can share memory and see each other's processes */
   uint32_t pid;
-  uint32_t reserved;
+  uint32_t random; /* that of rank 0 tells two jobs apart that its process takes part in */
   char hostname[64];
 };
 
@@ -85,6 +85,9 @@ tutti_err tu_job_agree(struct tu_job *job, tutti_err err, struct tu_error *error
 /* Frees the job. NULL is ignored. */
 void tu_job_close(struct tu_job *job);
 
+/* Returns a number that is the same on all ranks of the job, and that hardly any other job has. Valid only after
+ * tu_job_meet. */
+uint64_t tu_job_id(const struct tu_job *job);
 /* Returns the lowest rank on the host of `rank`. Valid only after tu_job_meet. */
 uint32_t tu_job_host_leader(const struct tu_job *job, uint32_t rank);
 static inline bool tu_job_is_near(const struct tu_job *job, uint32_t a, uint32_t b) {

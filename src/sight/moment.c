@@ -5,7 +5,7 @@
 
 tutti_err tu_job_look_at(const struct tu_segment *segment, uint32_t pause_ms, struct tu_job_look *job,
                          struct tu_error *error) {
-  *job = (struct tu_job_look){.segment = segment};
+  *job = (struct tu_job_look){.launcher = segment->launcher, .id = segment->id};
   tutti_err err = TUTTI_OK;
   if (pause_ms > 0) {
     err = tu_job_state_read(segment, &job->before, error);
@@ -14,6 +14,13 @@ tutti_err tu_job_look_at(const struct tu_segment *segment, uint32_t pause_ms, st
   if (err == TUTTI_OK) err = tu_job_state_read(segment, &job->now, error);
   if (err == TUTTI_OK) err = tu_why_find(&job->now, &job->why, error);
   return err;
+}
+
+tutti_err tu_job_look_add(struct tu_job_look *job, struct tu_job_look *from, struct tu_error *error) {
+  tutti_err err = tu_job_state_merge(&job->before, &from->before, error);
+  if (err == TUTTI_OK) err = tu_job_state_merge(&job->now, &from->now, error);
+  tu_why_fini(&job->why);
+  return err == TUTTI_OK ? tu_why_find(&job->now, &job->why, error) : err;
 }
 
 void tu_job_look_fini(struct tu_job_look *job) {
@@ -89,8 +96,8 @@ uint64_t tu_rank_waited_ns(const struct tu_job_state *state, uint32_t rank) {
 }
 
 pid_t tu_job_pid(const struct tu_job_look *job) {
-  if (job->segment->launcher) return job->segment->launcher;
+  if (job->launcher) return job->launcher;
   for (uint32_t i = 0; i < job->now.here; i++)
     if (job->now.rank[i].life == TU_RANK_LIVES) return job->now.rank[i].pid;
-  return job->segment->holder_count > 0 ? job->segment->holders[0] : 0;
+  return job->now.here > 0 ? job->now.rank[0].pid : 0;
 }

@@ -6,7 +6,8 @@
 
 /* A job at two moments. `before` is empty if the job was read once. */
 struct tu_job_look {
-  const struct tu_segment *segment;
+  pid_t launcher; /* pid of `tutti run`; 0: another launcher */
+  uint64_t id;    /* of the job; 0: not known */
   struct tu_job_state before, now;
   struct tu_why why;
 };
@@ -21,6 +22,8 @@ struct tu_rank_rates {
  * tu_job_look_fini in any case. */
 tutti_err tu_job_look_at(const struct tu_segment *segment, uint32_t pause_ms, struct tu_job_look *job,
                          struct tu_error *error);
+/* Adds what was read of the same job on another host; its content moves to *job. Error: TUTTI_ERR_MEMORY. */
+tutti_err tu_job_look_add(struct tu_job_look *job, struct tu_job_look *from, struct tu_error *error);
 void tu_job_look_fini(struct tu_job_look *job);
 
 /* `local`: index in job->now.rank. */

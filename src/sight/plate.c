@@ -27,12 +27,13 @@ uint64_t tu_plate_layout(void) {
   return tu_hash(words, sizeof words, 0);
 }
 
-void tu_plate_write(struct tu_transport *t, uint32_t rank, uint32_t ranks) {
+void tu_plate_write(struct tu_transport *t, uint64_t job, uint32_t rank, uint32_t ranks) {
   struct tu_plate *plate = &tu_transport_head(t, t->rank)->plate;
   const char *host = tu_env("TUTTI_HOST");
   plate->layout = tu_plate_layout();
   plate->slice_bytes = t->slice_bytes;
   plate->began_ns = tu_clock_ns();
+  plate->job = job;
   plate->here = t->ranks;
   plate->rank = rank;
   plate->ranks = ranks;

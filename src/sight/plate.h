@@ -6,7 +6,7 @@
 
 /* Returns a number that differs between builds of the library whose segments have a different layout. */
 uint64_t tu_plate_layout(void);
-/* Fills in the plate of this rank: rank `rank` of `ranks` of the job. */
-void tu_plate_write(struct tu_transport *t, uint32_t rank, uint32_t ranks);
+/* Fills in the plate of this rank: rank `rank` of `ranks` of the job with that number. */
+void tu_plate_write(struct tu_transport *t, uint64_t job, uint32_t rank, uint32_t ranks);
 
 #endif

@@ -24,6 +24,16 @@ const char *tu_rank_doing(const struct tu_rank_state *r) {
   return r->run == 'R' ? "runs" : r->run == 'D' ? "blocked" : "sleeps";
 }
 
+bool tu_has_several_hosts(const struct tu_job_state *state) {
+  const struct tu_rank_state *first = NULL;
+  for (uint32_t i = 0; i < state->here; i++) {
+    if (state->rank[i].life == TU_RANK_ABSENT) continue;
+    if (first && strcmp(first->host, state->rank[i].host) != 0) return true;
+    first = &state->rank[i];
+  }
+  return false;
+}
+
 static const struct tu_rank_state *state_of(const struct tu_job_look *job, uint32_t rank) {
   return tu_job_state_rank(&job->now, rank);
 }
@@ -106,7 +116,9 @@ static void print_place(FILE *file, const struct tu_job_look *job, uint32_t loca
     snprintf(call + at, sizeof call - at, ", ");
     tu_facts_print(NULL, &m->facts, call + at + 2, sizeof call - at - 2);
   }
-  fprintf(file, "  rank %u (pid %d, %s): %s", r->rank, (int)r->pid, tu_rank_doing(r), call);
+  const bool several = tu_has_several_hosts(&job->now);
+  fprintf(file, "  rank %u (pid %d%s%s, %s): %s", r->rank, (int)r->pid, several ? " on " : "", several ? r->host : "",
+          tu_rank_doing(r), call);
   if (w) {
     tu_print_duration(since, sizeof since, job->now.now > w->since ? job->now.now - w->since : 0);
     fprintf(file, "; has waited %s for", since);
@@ -144,7 +156,7 @@ static void print_comm(FILE *file, const struct tu_job_look *job, const struct t
 void tu_report_print(FILE *file, const struct tu_job_look *job) {
   char reason[200], since[32], verdict[300];
   const struct tu_job_state *s = &job->now;
-  fprintf(file, "job %d%s, %u rank%s", (int)tu_job_pid(job), job->segment->launcher ? " (tutti run)" : "", s->ranks,
+  fprintf(file, "job %d%s, %u rank%s", (int)tu_job_pid(job), job->launcher ? " (tutti run)" : "", s->ranks,
           s->ranks == 1 ? "" : "s");
   if (s->here < s->ranks) fprintf(file, ", %u of them on this host", s->here);
   fprintf(file, ": %u wait%s\n", job->why.waiting, job->why.waiting == 1 ? "s" : "");

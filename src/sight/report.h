@@ -12,6 +12,8 @@ void tu_report_print(FILE *file, const struct tu_job_look *job);
 void tu_report_verdict(char *text, size_t bytes, const struct tu_job_look *job);
 /* Writes a duration, such as "12.3 s" or "2 h 5 min". */
 void tu_print_duration(char *text, size_t bytes, uint64_t ns);
+/* Returns true if the ranks of the state run on different hosts. */
+bool tu_has_several_hosts(const struct tu_job_state *state);
 /* Returns what a rank does, in one word, such as "waits", "stopped" or "runs". */
 const char *tu_rank_doing(const struct tu_rank_state *rank);
 

@@ -45,6 +45,7 @@ static bool read_plates(struct tu_segment *s, const struct tu_plate *first) {
   s->slice_bytes = (size_t)first->slice_bytes;
   s->here = first->here;
   s->ranks = first->ranks;
+  s->id = first->job;
   return first->ranks >= first->here;
 }
 
@@ -164,6 +165,17 @@ static bool is_command(pid_t pid) {
   return read && strcmp(name, "tutti\n") == 0;
 }
 
+/* Returns the launcher that started an agent on this host; the process itself if there is none. */
+static pid_t outermost(pid_t pid) {
+  struct tu_life_line line;
+  pid_t launcher = pid;
+  for (int i = 0; i < GENERATIONS && pid > 1 && tu_life_read((uint32_t)pid, &line); i++) {
+    pid = (pid_t)line.parent;
+    if (is_command(pid)) launcher = pid;
+  }
+  return launcher;
+}
+
 static bool belongs(const struct tu_segment *s, pid_t pid) {
   for (uint32_t i = 0; i < s->here; i++)
     if (tu_segment_has(s, i) && (is_rank(s, pid) || tu_process_descends((pid_t)tu_segment_head(s, i)->plate.pid, pid)))
@@ -184,7 +196,7 @@ static void sift(struct tu_segments *segments, pid_t only) {
     struct tu_segment *s = &segments->list[i];
     qsort(s->holders, s->holder_count, sizeof *s->holders, by_number);
     for (uint32_t k = 0; k < s->holder_count && !s->launcher; k++)
-      if (!is_rank(s, s->holders[k]) && is_command(s->holders[k])) s->launcher = s->holders[k];
+      if (!is_rank(s, s->holders[k]) && is_command(s->holders[k])) s->launcher = outermost(s->holders[k]);
     if (only == 0 || belongs(s, only)) segments->list[kept++] = *s;
     else tu_segment_unmap(s);
   }

@@ -16,6 +16,7 @@ struct tu_segment {
   size_t bytes, slice_bytes;
   uint32_t here;  /* number of ranks of the job on this host */
   uint32_t ranks; /* of the job */
+  uint64_t id;    /* of the job */
   pid_t *holders; /* [holder_count], owned: processes that have the segment open, in ascending order */
   uint32_t holder_count;
   pid_t launcher; /* the holder that is no rank: `tutti run` or its agent; 0: none */

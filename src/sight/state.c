@@ -151,6 +151,41 @@ tutti_err tu_job_state_read(const struct tu_segment *segment, struct tu_job_stat
   return TUTTI_OK;
 }
 
+/* Adds what another host knows of a communicator. Of a rank, the host knows most that it runs on. */
+static void merge_comm(struct tu_comm_state *comm, const struct tu_comm_state *from) {
+  for (uint32_t i = 0; i < tu_min(comm->ranks, from->ranks); i++) {
+    const uint64_t awaited_ns = comm->members[i].awaited_ns + from->members[i].awaited_ns;
+    if (from->members[i].here) comm->members[i] = from->members[i];
+    comm->members[i].awaited_ns = awaited_ns;
+  }
+  if (comm->verdict.code == TUTTI_OK) comm->verdict = from->verdict;
+}
+
+tutti_err tu_job_state_merge(struct tu_job_state *state, struct tu_job_state *from, struct tu_error *error) {
+  const size_t here = (size_t)state->here + from->here, comms = (size_t)state->comms + from->comms;
+  struct tu_rank_state *rank = realloc(state->rank, (here + 1) * sizeof *rank);
+  if (rank) state->rank = rank;
+  struct tu_comm_state *comm = realloc(state->comm, (comms + 1) * sizeof *comm);
+  if (comm) state->comm = comm;
+  if (!rank || !comm) return tu_fail_memory(error, here * sizeof *rank, "the state of a job");
+  memcpy(rank + state->here, from->rank, from->here * sizeof *rank);
+  state->here = (uint32_t)here;
+  state->began_ns = tu_min(state->began_ns, from->began_ns);
+  for (uint32_t i = 0; i < from->comms; i++) {
+    struct tu_comm_state *known = (struct tu_comm_state *)(uintptr_t)tu_job_state_comm(state, from->comm[i].comm_id);
+    if (known) {
+      merge_comm(known, &from->comm[i]);
+      free(from->comm[i].members);
+    } else {
+      state->comm[state->comms++] = from->comm[i];
+    }
+  }
+  from->comms = 0;
+  qsort(state->rank, state->here, sizeof *state->rank, by_rank);
+  qsort(state->comm, state->comms, sizeof *state->comm, by_id);
+  return TUTTI_OK;
+}
+
 void tu_job_state_fini(struct tu_job_state *state) {
   for (uint32_t i = 0; i < state->comms; i++) free(state->comm[i].members);
   free(state->comm);

@@ -57,6 +57,8 @@ struct tu_job_state {
 
 /* Reads the state of a job. Error: TUTTI_ERR_MEMORY. The caller calls tu_job_state_fini in any case. */
 tutti_err tu_job_state_read(const struct tu_segment *segment, struct tu_job_state *state, struct tu_error *error);
+/* Adds the state of ranks of another host, whose content moves to *state. Error: TUTTI_ERR_MEMORY. */
+tutti_err tu_job_state_merge(struct tu_job_state *state, struct tu_job_state *from, struct tu_error *error);
 void tu_job_state_fini(struct tu_job_state *state);
 
 /* Returns the rank of the job with that number; NULL: it does not run on this host. */

@@ -62,6 +62,7 @@ struct tu_plate {
   _Atomic uint64_t magic; /* TU_PLATE_MAGIC once the other fields are set */
   uint64_t layout;        /* of the structs that such a process reads; it differs if one of their sizes differs */
   uint64_t slice_bytes;
+  uint64_t job;         /* the same number on all ranks of a job */
   uint64_t began_ns;    /* start of the job on this host, on tu_clock_ns() */
   uint32_t here;        /* number of ranks of the segment */
   uint32_t rank, ranks; /* number of the rank in the job; ranks of the job */
