@@ -520,8 +520,11 @@ static int choose(int argc, char **argv, bool chosen[TESTS]) {
 }
 
 static int run(int argc, char **argv) {
-  const struct cli_verb self = {SELF, "measure RMA of two ranks over libfabric",
-                                "fabric_bench [ping] [write] [both] [read] [options]   (started by tutti run)", run};
+  const struct cli_verb self = {
+      .name = SELF,
+      .summary = "measure RMA of two ranks over libfabric",
+      .synopsis = "fabric_bench [ping] [write] [both] [read] [options]   (started by tutti run)",
+      .run = run};
   struct options o = {.provider = "tcp;ofi_rxm", .outstanding = 4, .time_ms = 200};
   const struct cli_option options[] = {
       {"--provider", CLI_STRING, &o.provider, "NAME", "provider of libfabric (tcp;ofi_rxm)"},

@@ -73,8 +73,10 @@ static bool read_setting(enum gloo_setting *setting) {
 }
 
 static int run(int argc, char **argv) {
-  const struct cli_verb self = {"gloo_bench", "measure the collectives of Gloo in the way of tutti bench",
-                                "gloo_bench [COLLECTIVE ...] [options]   (started by tutti run)", run};
+  const struct cli_verb self = {.name = "gloo_bench",
+                                .summary = "measure the collectives of Gloo in the way of tutti bench",
+                                .synopsis = "gloo_bench [COLLECTIVE ...] [options]   (started by tutti run)",
+                                .run = run};
   struct bench_options options;
   bool done;
   int code = bench_read_options(&self, argc, argv, &options, &done);

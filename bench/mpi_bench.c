@@ -136,8 +136,10 @@ static int run_rank(struct mpi_side *s, const struct bench_options *options) {
 }
 
 static int run(int argc, char **argv) {
-  const struct cli_verb self = {"mpi_bench", "measure the collectives of an MPI library in the way of tutti bench",
-                                "mpi_bench [COLLECTIVE ...] [options]   (started by mpirun)", run};
+  const struct cli_verb self = {.name = "mpi_bench",
+                                .summary = "measure the collectives of an MPI library in the way of tutti bench",
+                                .synopsis = "mpi_bench [COLLECTIVE ...] [options]   (started by mpirun)",
+                                .run = run};
   struct bench_options options;
   bool done;
   int code = bench_read_options(&self, argc, argv, &options, &done);

@@ -84,8 +84,10 @@ static int measure(struct side *s, const struct bench_options *options) {
 }
 
 static int run(int argc, char **argv) {
-  const struct cli_verb self = {"sockets_bench", "measure a bare allreduce of two ranks over TCP",
-                                "sockets_bench [allreduce] [options]   (started by tutti run)", run};
+  const struct cli_verb self = {.name = "sockets_bench",
+                                .summary = "measure a bare allreduce of two ranks over TCP",
+                                .synopsis = "sockets_bench [allreduce] [options]   (started by tutti run)",
+                                .run = run};
   struct bench_options options;
   struct tu_boot_identity identity;
   struct tu_error error;

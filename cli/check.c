@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/budget.h"
+#include "cli/json.h"
 #include "cli/names.h"
 #include "cli/onto.h"
 #include "plan/plan_relabel.h"
@@ -26,7 +27,22 @@ struct tally {
   uint64_t proved, refused, in_rank_order, of_class[TU_CANONICAL + 1];
   uint32_t scratch_max; /* largest scratch memory of one rank in any plan, in chunks */
   char scratch_of[160]; /* description of the plan with the largest scratch memory */
+  bool json;
+  struct json data; /* with --json: the object, up to the list of refused plans */
 };
+
+/* Counts a refused plan, and prints it. what NULL: the reason names the plan. */
+static void refuse(struct tally *t, const char *what, const char *reason) {
+  t->refused++;
+  if (!t->json) {
+    printf("%s%s%s\n", what ? what : "", what ? ": " : "", reason);
+    return;
+  }
+  json_open(&t->data, NULL, JSON_OBJECT);
+  json_text(&t->data, "plan", what);
+  json_text(&t->data, "reason", reason);
+  json_close(&t->data, JSON_OBJECT);
+}
 
 /* Tries to prove one plan correct, and counts it as proved or refused. `what` describes the plan for messages. */
 static void count(struct tally *t, const struct tu_plan *plan, const char *what) {
@@ -41,10 +57,12 @@ static void count(struct tally *t, const struct tu_plan *plan, const char *what)
     }
     return;
   }
+  if (!report.no_memory) {
+    refuse(t, what, report.text);
+    return;
+  }
   t->refused++;
-  if (report.no_memory)
-    (void)cli_fail("check", CLI_FAILED, "%s: the check could not be completed: %s", what, report.text);
-  else printf("%s: %s\n", what, report.text);
+  (void)cli_fail("check", CLI_FAILED, "%s: the check could not be completed: %s", what, report.text);
 }
 
 static const struct tu_placement *placement_of(const struct tally *t, const struct tu_algorithm *a) {
@@ -152,8 +170,7 @@ static int check_file(struct tally *t, const char *path) {
     return code;
   }
   if (err != TUTTI_ERR_ARGUMENT) return cli_fail("check", CLI_USAGE, "%s", error.text);
-  t->refused++;
-  printf("%s\n", error.text);
+  refuse(t, NULL, error.text);
   return CLI_GOOD;
 }
 
@@ -189,6 +206,22 @@ static void print_proof(const struct tally *t) {
   printf("\n");
 }
 
+/* Prints the object of --json: what print_proof prints, and the counts. */
+static void print_json(struct tally *t) {
+  struct json *j = &t->data;
+  json_close(j, JSON_LIST);
+  json_count(j, "proved", t->proved);
+  json_count(j, "refused", t->refused);
+  json_count(j, "credits", t->credits);
+  json_count(j, "in_rank_order", t->in_rank_order);
+  json_count(j, "canonical", t->of_class[TU_CANONICAL]);
+  json_count(j, "uniform", t->of_class[TU_UNIFORM]);
+  json_count(j, "by_chunk", t->of_class[TU_BY_CHUNK]);
+  json_count(j, "scratch_chunks_max", t->scratch_max);
+  json_text(j, "scratch_of", t->scratch_max > 0 ? t->scratch_of : NULL);
+  json_end(j);
+}
+
 /* Checks the options, and reads the range of the numbers of ranks and the order. */
 static int check_options(struct tally *t, const char *range, const char *order) {
   if (t->hosts.text && (range || t->onto.what))
@@ -209,6 +242,33 @@ static int check_options(struct tally *t, const char *range, const char *order) 
   return CLI_GOOD;
 }
 
+/* Prints the result; returns the exit status. */
+static int finish(struct tally *t) {
+  if (t->json) {
+    print_json(t);
+  } else {
+    print_proof(t);
+    printf("%llu plans proved, %llu refused\n", (unsigned long long)t->proved, (unsigned long long)t->refused);
+  }
+  return t->refused ? CLI_FAILED : CLI_GOOD;
+}
+
+/* Checks what the arguments name, if that is within the limits. */
+static int check_arguments(struct tally *t, int argc, char **argv) {
+  struct cli_name name;
+  int code = argc == 1 ? check_name(t, NULL, allow_ranks) : CLI_GOOD;
+  for (int i = 1; i < argc && code == CLI_GOOD; i++)
+    if (cli_find_name(argv[i], &name)) code = check_name(t, &name, allow_ranks);
+  if (t->json) {
+    json_begin(&t->data, "check");
+    json_open(&t->data, "refusals", JSON_LIST);
+  }
+  if (argc == 1 && code == CLI_GOOD) code = check_name(t, NULL, check_ranks);
+  for (int i = 1; i < argc && code == CLI_GOOD; i++)
+    code = cli_find_name(argv[i], &name) ? check_name(t, &name, check_ranks) : check_file(t, argv[i]);
+  return code;
+}
+
 static int run(int argc, char **argv) {
   struct tally t = {.credits = 1, .budget = BUDGET_DEFAULT};
   const char *range = NULL, *order = NULL;
@@ -221,6 +281,7 @@ static int run(int argc, char **argv) {
       HOSTS_OPTION(&t.hosts),
       ONTO_OPTIONS(&t.onto),
       BUDGET_OPTION(&t.budget),
+      JSON_OPTION(&t.json),
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -246,19 +307,17 @@ static int run(int argc, char **argv) {
     code = onto_open(&t.onto, "check");
     if (code == CLI_GOOD) t.low = t.high = t.onto.cluster->chip_count;
   }
-  if (argc == 1 && code == CLI_GOOD) code = check_name(&t, NULL, allow_ranks);
-  for (int i = 1; i < argc && code == CLI_GOOD; i++)
-    if (cli_find_name(argv[i], &name)) code = check_name(&t, &name, allow_ranks);
-  if (argc == 1 && code == CLI_GOOD) code = check_name(&t, NULL, check_ranks);
-  for (int i = 1; i < argc && code == CLI_GOOD; i++)
-    code = cli_find_name(argv[i], &name) ? check_name(&t, &name, check_ranks) : check_file(&t, argv[i]);
+  if (code == CLI_GOOD) code = check_arguments(&t, argc, argv);
   onto_close(&t.onto);
   cli_hosts_fini(&t.hosts);
-  if (code != CLI_GOOD) return code;
-  print_proof(&t);
-  printf("%llu plans proved, %llu refused\n", (unsigned long long)t.proved, (unsigned long long)t.refused);
-  return t.refused ? CLI_FAILED : CLI_GOOD;
+  if (code == CLI_GOOD) return finish(&t);
+  json_drop(&t.data);
+  return code;
 }
 
-const struct cli_verb cli_check = {"check", "prove that plans deliver the right data and cannot deadlock",
-                                   "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--cluster CLUSTER] [options]", run};
+const struct cli_verb cli_check = {
+    .name = "check",
+    .summary = "prove that plans deliver the right data and cannot deadlock",
+    .synopsis = "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--cluster CLUSTER] [options]",
+    .run = run,
+};

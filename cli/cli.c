@@ -50,6 +50,8 @@ static int fail_unknown(const struct cli_verb *verb, const struct cli_option *op
   names[option_count] = "help";
   argument[strcspn(argument, "=")] = '\0';
   const char *near = tu_nearest(argument + strspn(argument, "-"), names, option_count + 1);
+  if (verb->no_data && strcmp(argument, "--json") == 0)
+    return cli_fail(verb->name, CLI_USAGE, "there is no --json: %s", verb->no_data);
   if (near)
     return cli_fail(verb->name, CLI_USAGE, "unknown option '%s'; did you mean '%s%s'?", argument, near[1] ? "--" : "-",
                     near);
@@ -124,6 +126,13 @@ int cli_parse(const struct cli_verb *verb, const struct cli_option *options, siz
   while (i < *argc) argv[kept++] = argv[i++];
   *argc = kept;
   argv[kept] = NULL;
+  return CLI_GOOD;
+}
+
+int cli_choose_json(const char *verb, const char **as) {
+  if (strcmp(*as, "text") != 0 && strcmp(*as, "json") != 0)
+    return cli_fail(verb, CLI_USAGE, "--json cannot be combined with --as %s; --as is for text and pictures", *as);
+  *as = "json";
   return CLI_GOOD;
 }
 

@@ -36,6 +36,8 @@ struct cli_verb {
   const char *summary;               /* description of the verb in one line, for `tutti --help` */
   const char *synopsis;              /* usage, for example "run -n N [options] -- program [arguments]" */
   int (*run)(int argc, char **argv); /* runs the verb; argv[0] is its name; returns the exit status */
+  /* what the verb prints instead of data, for the refusal of --json: "it ..."; NULL: it has the option --json */
+  const char *no_data;
 };
 extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
     cli_slices, cli_topo, cli_mpi, cli_top, cli_as;
@@ -48,6 +50,14 @@ int cli_parse(const struct cli_verb *verb, const struct cli_option *options, siz
 
 /* Prints "tutti VERB: MESSAGE" to standard error; returns exit_code. */
 int cli_fail(const char *verb, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The option --json, for a verb's table of options. */
+#define JSON_OPTION(target) \
+  { "--json", CLI_FLAG, target, NULL, "print one JSON object" }
+#define JSON_LINES_OPTION(target) \
+  { "--json", CLI_FLAG, target, NULL, "print one JSON object per line" }
+/* For a verb that has --as, and --json was given: sets *as to "json". Returns CLI_GOOD, or reports that --as asks for
+ * another form. */
+int cli_choose_json(const char *verb, const char **as);
 /* Reads the value of an option --order: "any" (also NULL) or "canonical". Returns CLI_GOOD, or reports the error. */
 int cli_read_order(const char *verb, const char *text, bool *canonical);
 

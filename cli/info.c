@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "boot/identity.h"
 #include "cli/info.h"
+#include "cli/json.h"
 #include "cli/names.h"
 #include "comm/comm.h"
 #include "engine/isa.h"
@@ -134,16 +135,18 @@ static void print_selection(const struct facts *f, tutti_collective c) {
   putchar('\n');
 }
 
-static void print_selection_json(const struct facts *f, tutti_collective c, bool first) {
+static void print_selection_json(const struct facts *f, tutti_collective c, struct json *j) {
   struct choice choice = {.until = 0};
   for (size_t bytes = size_is_known(c) ? 0 : SIZE_MAX; choice.until != SIZE_MAX; bytes = choice.until + 1) {
     choice = choose(f, c, bytes);
-    printf("%s{\"collective\": \"%s\", \"algorithm\": \"%s\", \"forced\": %s, ", first ? "" : ", ",
-           tu_collectives[c].name, choice.algorithm->name, choice.forced ? "true" : "false");
-    if (choice.why_not) printf("\"refused\": \"%s\", ", choice.why_not);
-    if (choice.until == SIZE_MAX) printf("\"bytes_max\": null}");
-    else printf("\"bytes_max\": %zu}", choice.until);
-    first = false;
+    json_open(j, NULL, JSON_OBJECT);
+    json_text(j, "collective", tu_collectives[c].name);
+    json_text(j, "algorithm", choice.algorithm->name);
+    json_bool(j, "forced", choice.forced);
+    if (choice.why_not) json_text(j, "refused", choice.why_not);
+    if (choice.until == SIZE_MAX) json_null(j, "bytes_max");
+    else json_count(j, "bytes_max", choice.until);
+    json_close(j, JSON_OBJECT);
   }
 }
 
@@ -238,34 +241,50 @@ static void print_text(const struct facts *f, const struct info_fabrics *fabrics
   }
 }
 
+static void print_settings_json(const struct facts *f, struct json *j) {
+  const int version = tutti_version();
+  char library[32];
+  snprintf(library, sizeof library, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  json_text(j, "library", library);
+  json_count(j, "cpus", f->cpus);
+  json_text(j, "isa", tu_isa_used());
+  json_count(j, "numa_nodes", f->machine.numa_nodes);
+  json_count(j, "caches", f->machine.caches);
+  json_count(j, "cache_level", f->machine.level);
+  json_text(j, "transport", "shm");
+  json_count(j, "ranks", f->ranks);
+  json_count(j, "hosts", f->hosts.placement ? f->hosts.placement->hosts : 1);
+  json_count(j, "group", f->group);
+  json_count(j, "credits", f->shape.credits);
+  json_count(j, "ring_bytes", f->shape.ring_bytes);
+  json_count(j, "slot_bytes", f->shape.slot_bytes);
+  json_count(j, "spin_us", f->patience.spin_ns / 1000);
+  json_count(j, "yields", f->patience.yields);
+  json_bool(j, "spin_adapts", f->patience.adapts);
+}
+
 static void print_json(const struct facts *f, const struct info_fabrics *fabrics) {
-  int version = tutti_version();
-  printf(
-      "{\"version\": \"%d.%d.%d\", \"cpus\": %u, \"isa\": \"%s\", \"numa_nodes\": %u, \"caches\": %u, \"cache_level\": "
-      "%u, "
-      "\"transport\": \"shm\", \"ranks\": %u, \"hosts\": %u, \"group\": %u, \"credits\": %u, \"ring_bytes\": "
-      "%u, \"slot_bytes\": %u, \"spin_us\": %llu, \"yields\": %u, \"spin_adapts\": %s, \"datatypes\": [",
-      version / 10000, version / 100 % 100, version % 100, f->cpus, tu_isa_used(), f->machine.numa_nodes,
-      f->machine.caches, f->machine.level, f->ranks, f->hosts.placement ? f->hosts.placement->hosts : 1, f->group,
-      f->shape.credits, f->shape.ring_bytes, f->shape.slot_bytes, (unsigned long long)(f->patience.spin_ns / 1000),
-      f->patience.yields, f->patience.adapts ? "true" : "false");
-  for (tutti_datatype t = 0; t < TU_DATATYPES; t = tu_datatype_next(t))
-    printf("%s\"%s\"", t ? ", " : "", tu_datatypes[t].name);
-  printf("], \"operations\": [");
-  for (unsigned o = 0; o < TU_OPS; o++) printf("%s\"%s\"", o ? ", " : "", tu_operations[o].name);
-  printf("], \"table\": ");
-  info_json(table_name(f));
-  printf(", \"selection\": [");
+  struct json j = {0};
+  json_begin(&j, "info");
+  print_settings_json(f, &j);
+  json_open(&j, "datatypes", JSON_LIST);
+  for (tutti_datatype t = 0; t < TU_DATATYPES; t = tu_datatype_next(t)) json_text(&j, NULL, tu_datatypes[t].name);
+  json_close(&j, JSON_LIST);
+  json_open(&j, "operations", JSON_LIST);
+  for (unsigned o = 0; o < TU_OPS; o++) json_text(&j, NULL, tu_operations[o].name);
+  json_close(&j, JSON_LIST);
+  json_text(&j, "table", table_name(f));
+  json_open(&j, "selection", JSON_LIST);
   for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c))
-    if (tu_collectives[c].family != TUTTI_SEND) print_selection_json(f, (tutti_collective)c, c == 0);
-  printf("], \"wire\": ");
-  info_fabrics_print_json(fabrics);
-  printf(", \"environment\": {");
-  for (size_t i = 0; i < tu_env_name_count; i++) {
-    printf("%s\"%s\": ", i ? ", " : "", tu_env_names[i].name);
-    info_json(shown_value(&tu_env_names[i]));
-  }
-  printf("}}\n");
+    if (tu_collectives[c].family != TUTTI_SEND) print_selection_json(f, (tutti_collective)c, &j);
+  json_close(&j, JSON_LIST);
+  json_open(&j, "wire", JSON_OBJECT);
+  info_fabrics_json(fabrics, &j);
+  json_close(&j, JSON_OBJECT);
+  json_open(&j, "environment", JSON_OBJECT);
+  for (size_t i = 0; i < tu_env_name_count; i++) json_text(&j, tu_env_names[i].name, shown_value(&tu_env_names[i]));
+  json_close(&j, JSON_OBJECT);
+  json_end(&j);
 }
 
 /* Sets *ranks to the number of ranks of this process's job. Outside a job, sets it to the number of CPUs, but at least
@@ -303,8 +322,10 @@ static int tell(struct facts *facts, bool json) {
 static int tell_fabrics(bool json) {
   struct info_fabrics *fabrics = info_fabrics_ask(true);
   if (json) {
-    info_fabrics_print_json(fabrics);
-    putchar('\n');
+    struct json j = {0};
+    json_begin(&j, "info");
+    info_fabrics_json(fabrics, &j);
+    json_end(&j);
   } else {
     info_fabrics_print_wire(fabrics);
     info_fabrics_print_list(fabrics);
@@ -330,7 +351,7 @@ static int run(int argc, char **argv) {
       {"--mesh", CLI_STRING, &reshard.mesh, "2x4", "with --reshard: ranks along each axis of the mesh"},
       {"--shape", CLI_STRING, &reshard.shape, "SHAPE", "with --reshard: shape of the tensor, as 1x1x64x128"},
       {"--type", CLI_STRING, &reshard.type, "TYPE", "with --reshard: datatype of the tensor (f32)"},
-      {"--json", CLI_FLAG, &json, NULL, "print one JSON object"},
+      JSON_OPTION(&json),
   };
   const uint32_t ranks = facts.ranks;
   code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);

@@ -9,8 +9,6 @@
 enum { INFO_SIZE_CHARS = 32 };
 /* Writes a size in the largest unit in which it is an integer, for example "64 KiB". */
 void info_size(size_t bytes, char text[INFO_SIZE_CHARS]);
-/* Prints a text as a string of JSON; NULL: null. */
-void info_json(const char *text);
 
 /* The distance between the first two CPUs that this process may use, measured with cache lines. */
 struct info_distance {
@@ -31,7 +29,9 @@ struct info_fabrics *info_fabrics_ask(bool lists);
 /* Print what is used and why, in one line; and what libfabric offers, if it was asked. */
 void info_fabrics_print_wire(const struct info_fabrics *f);
 void info_fabrics_print_list(const struct info_fabrics *f);
-void info_fabrics_print_json(const struct info_fabrics *f); /* both, as one object */
+/* Writes both as fields of an object. */
+struct json;
+void info_fabrics_json(const struct info_fabrics *f, struct json *j);
 /* Frees it. If a job of several hosts would not start, prints why; returns the exit status. */
 int info_fabrics_end(struct info_fabrics *f);
 

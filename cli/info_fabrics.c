@@ -9,6 +9,7 @@
 #include "boot/job_address.h"
 #include "cli/cli.h"
 #include "cli/info.h"
+#include "cli/json.h"
 #include "fabric/fabric.h"
 
 struct info_fabrics {
@@ -140,37 +141,29 @@ void info_fabrics_print_list(const struct info_fabrics *f) {
 
 /* ---- JSON ---- */
 
-static void print_endpoint(const struct tu_fi_info *i) {
+static void print_endpoint(const char *key, const struct tu_fi_info *i, struct json *j) {
   char text[INET6_ADDRSTRLEN];
-  printf("{\"provider\": ");
-  info_json(i->fabric_attr->prov_name);
-  printf(", \"domain\": ");
-  info_json(i->domain_attr->name);
-  printf(", \"address\": ");
-  info_json(address_of(i, text));
-  printf(", \"protocol\": %u, \"auto\": %s}", i->ep_attr->protocol, tu_fabric_is_software(i) ? "false" : "true");
+  json_open(j, key, JSON_OBJECT);
+  json_text(j, "provider", i->fabric_attr->prov_name);
+  json_text(j, "domain", i->domain_attr->name);
+  json_text(j, "address", address_of(i, text));
+  json_count(j, "protocol", i->ep_attr->protocol);
+  json_bool(j, "auto", !tu_fabric_is_software(i));
+  json_close(j, JSON_OBJECT);
 }
 
-void info_fabrics_print_json(const struct info_fabrics *f) {
+void info_fabrics_json(const struct info_fabrics *f, struct json *j) {
   const uint32_t version = f->library ? f->library->version() : 0;
   char text[32];
-  const char *comma = "";
-  printf("{\"starts\": %s, \"fabric\": ", f->err == TUTTI_OK ? "true" : "false");
-  if (f->used) print_endpoint(f->used->info);
-  else info_json(NULL);
-  printf(", \"why\": ");
-  info_json(why(f));
+  json_bool(j, "starts", f->err == TUTTI_OK);
+  if (f->used) print_endpoint("fabric", f->used->info, j);
+  else json_null(j, "fabric");
+  json_text(j, "why", why(f));
   snprintf(text, sizeof text, "%u.%u", version >> 16, version & 0xffff);
-  printf(", \"libfabric\": ");
-  info_json(f->library ? text : NULL);
-  printf(", \"libfabric_error\": ");
-  info_json(f->asked && !f->library ? f->library_error.text : NULL);
-  printf(", \"endpoints\": [");
-  for (const struct tu_fi_info *i = f->offers; i; i = i->next) {
-    if (is_repeated(f, i)) continue;
-    fputs(comma, stdout);
-    print_endpoint(i);
-    comma = ", ";
-  }
-  printf("]}");
+  json_text(j, "libfabric", f->library ? text : NULL);
+  json_text(j, "libfabric_error", f->asked && !f->library ? f->library_error.text : NULL);
+  json_open(j, "endpoints", JSON_LIST);
+  for (const struct tu_fi_info *i = f->offers; i; i = i->next)
+    if (!is_repeated(f, i)) print_endpoint(NULL, i, j);
+  json_close(j, JSON_LIST);
 }

@@ -8,6 +8,7 @@
 #include "base/types.h"
 #include "cli/cli.h"
 #include "cli/info.h"
+#include "cli/json.h"
 #include "cli/names.h"
 #include "tensor/reshard.h"
 
@@ -137,30 +138,35 @@ static void print_text(const struct question *q, const struct tu_route *route) {
   printf("a rank moves %s; its largest part has %s\n", moved, part);
 }
 
-static void print_step_json(const struct question *q, const struct tu_reshard_step *s) {
+static void print_step_json(const struct question *q, const struct tu_reshard_step *s, struct json *j) {
   char after[TU_DISTRIBUTION_CHARS];
-  const char *comma = "";
-  printf("{\"step\": \"%s\", \"axes\": [", tu_reshard_names[s->kind]);
+  json_open(j, NULL, JSON_OBJECT);
+  json_text(j, "step", tu_reshard_names[s->kind]);
+  json_open(j, "axes", JSON_LIST);
   for (uint32_t a = 0; a < q->axes; a++)
-    if (s->axes >> a & 1) {
-      printf("%s%u", comma, a);
-      comma = ", ";
-    }
-  printf("], ");
+    if (s->axes >> a & 1) json_count(j, NULL, a);
+  json_close(j, JSON_LIST);
   if (s->kind == TU_RESHARD_ALLGATHER || s->kind == TU_RESHARD_REDUCE_SCATTER || s->kind == TU_RESHARD_ALLTOALL)
-    printf("\"dim\": %u, ", shown_dim(q, s->dim));
-  if (s->kind == TU_RESHARD_ALLTOALL) printf("\"out_dim\": %u, ", shown_dim(q, s->out_dim));
+    json_count(j, "dim", shown_dim(q, s->dim));
+  if (s->kind == TU_RESHARD_ALLTOALL) json_count(j, "out_dim", shown_dim(q, s->out_dim));
   tu_distribution_print(&s->after, q->axes, q->dims, after);
-  printf("\"moved\": %zu, \"part\": %zu, \"after\": \"%s\"}", s->moved, s->part_bytes, after);
+  json_count(j, "moved", s->moved);
+  json_count(j, "part", s->part_bytes);
+  json_text(j, "after", after);
+  json_close(j, JSON_OBJECT);
 }
 
 static void print_json(const struct question *q, const struct tu_route *route) {
-  printf("{\"from\": \"%s\", \"to\": \"%s\", \"steps\": [", q->from, q->to);
-  for (uint32_t i = 0; i < route->count; i++) {
-    if (i > 0) printf(", ");
-    print_step_json(q, &route->steps[i]);
-  }
-  printf("], \"moved\": %zu, \"largest\": %zu}\n", route->moved, route->largest_bytes);
+  struct json j = {0};
+  json_begin(&j, "info");
+  json_text(&j, "from", q->from);
+  json_text(&j, "to", q->to);
+  json_open(&j, "steps", JSON_LIST);
+  for (uint32_t i = 0; i < route->count; i++) print_step_json(q, &route->steps[i], &j);
+  json_close(&j, JSON_LIST);
+  json_count(&j, "moved", route->moved);
+  json_count(&j, "largest", route->largest_bytes);
+  json_end(&j);
 }
 
 int info_reshard(const struct info_reshard *asked) {

@@ -6,6 +6,7 @@
 
 #include "base/types.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/names.h"
 #include "draw/draw_tensor.h"
 
@@ -15,7 +16,7 @@ struct request {
   const char *shape, *type, *strides, *tiles, *faces, *width, *height, *grid, *title, *as;
   uint32_t banks, blocks, block;
   const char *dim;
-  bool columns;
+  bool columns, json;
 };
 
 /* Parses numbers that are separated by one of `separators`. Returns the number of numbers; 0 on a syntax error. */
@@ -93,13 +94,20 @@ static void describe(const tutti_tensor *t, char *line, size_t bytes) {
 static void print_json(const tutti_tensor *t, const char *line) {
   size_t index[TUTTI_DIMS] = {0}, count = 1;
   for (int d = 0; d < TUTTI_DIMS; d++) count *= t->shape[d];
-  printf("{\"tensor\": \"%s\", \"bytes\": %zu, \"shape\": [%zu, %zu, %zu, %zu, %zu], \"offsets\": [", line,
-         tutti_tensor_bytes(t), t->shape[0], t->shape[1], t->shape[2], t->shape[3], t->shape[4]);
+  struct json j = {0};
+  json_begin(&j, "layout");
+  json_text(&j, "tensor", line);
+  json_count(&j, "bytes", tutti_tensor_bytes(t));
+  json_open(&j, "shape", JSON_LIST);
+  for (int d = 0; d < TUTTI_DIMS; d++) json_count(&j, NULL, t->shape[d]);
+  json_close(&j, JSON_LIST);
+  json_open(&j, "offsets", JSON_LIST);
   for (size_t e = 0; e < count; e++) {
     for (size_t d = TUTTI_DIMS, rest = e; d-- > 0; rest /= t->shape[d]) index[d] = rest % t->shape[d];
-    printf("%s%zu", e ? ", " : "", tutti_tensor_offset(t, index));
+    json_count(&j, NULL, tutti_tensor_offset(t, index));
   }
-  printf("]}\n");
+  json_close(&j, JSON_LIST);
+  json_end(&j);
 }
 
 static int show(const struct request *r, const tutti_tensor *t) {
@@ -129,7 +137,7 @@ static int show(const struct request *r, const tutti_tensor *t) {
   else if (strcmp(r->as, "text") == 0) {
     tu_text_print(&text, "# %s\n# offset of each element, in elements\n", line);
     err = tu_draw_tensor_text(&what, &text, &error);
-  } else return bad("as", "text, svg or json", r->as);
+  } else return bad("as", "text or svg (or --json)", r->as);
   if (err == TUTTI_OK && text.chars) fputs(text.chars, stdout);
   tu_text_fini(&text);
   return err == TUTTI_OK ? CLI_GOOD : cli_fail("layout", CLI_FAILED, "%s", error.text);
@@ -153,11 +161,13 @@ static int run(int argc, char **argv) {
       {"--dim", CLI_STRING, &r.dim, "D", "with --blocks: dimension that is cut into blocks (0)"},
       {"--block-number", CLI_UINT, &r.block, "B", "with --blocks: the whole tensor is block B"},
       {"--title", CLI_STRING, &r.title, "WORDS", "title of a picture (description of the tensor)"},
-      {"--as", CLI_STRING, &r.as, "FORM", "text, svg or json (text)"},
+      {"--as", CLI_STRING, &r.as, "text|svg", "text, or a picture (text)"},
+      JSON_OPTION(&r.json),
   };
   int code = cli_parse(&cli_layout, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if (argc > 1) return cli_fail("layout", CLI_USAGE, "expected options only, found '%s'", argv[1]);
+  if (r.json && (code = cli_choose_json("layout", &r.as)) != CLI_GOOD) return code;
   tutti_tensor t = {0};
   code = make(&r, &t);
   return code == CLI_GOOD ? show(&r, &t) : code;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algo/composite.h"
+#include "cli/json.h"
 #include "cli/names.h"
 
 /* Returns for which numbers of ranks an algorithm has plans of the canonical order: "always" (all that it supports), "some",
@@ -34,26 +35,17 @@ static void print_requirements(const struct tu_algorithm *a, char *text, size_t 
            a->flags & TU_EQUAL_BLOCKS ? ", equal blocks" : "");
 }
 
-/* Prints a JSON string. The strings have no control characters, so only quotes and backslashes need escaping. */
-static void print_json_string(const char *text) {
-  putchar('"');
-  for (; *text; text++) {
-    if (*text == '"' || *text == '\\') putchar('\\');
-    putchar(*text);
-  }
-  putchar('"');
-}
-
 static void print_json(const struct tu_algorithm *a) {
-  static const char *const answers[] = {"false", "true"};
-  printf(
-      "{\"collective\": \"%s\", \"name\": \"%s\", \"multiple_of\": %u, \"rank_order\": %s, \"equal_blocks\": %s, "
-      "\"canonical\": \"%s\", \"summary\": ",
-      tu_collectives[a->collective].name, a->name, a->multiple_of ? a->multiple_of : 1,
-      answers[(a->flags & TU_RANK_ORDER) != 0], answers[(a->flags & TU_EQUAL_BLOCKS) != 0],
-      canonical_of(a) ? canonical_of(a) : "");
-  print_json_string(a->summary);
-  puts("}");
+  struct json j = {0};
+  json_begin(&j, "list");
+  json_text(&j, "collective", tu_collectives[a->collective].name);
+  json_text(&j, "name", a->name);
+  json_count(&j, "multiple_of", a->multiple_of ? a->multiple_of : 1);
+  json_bool(&j, "rank_order", a->flags & TU_RANK_ORDER);
+  json_bool(&j, "equal_blocks", a->flags & TU_EQUAL_BLOCKS);
+  json_text(&j, "canonical", canonical_of(a));
+  json_text(&j, "summary", a->summary);
+  json_end(&j);
 }
 
 static void print(const struct tu_algorithm *a, bool json) {
@@ -69,7 +61,7 @@ static void print(const struct tu_algorithm *a, bool json) {
 
 static int run(int argc, char **argv) {
   bool json = false, done;
-  const struct cli_option options[] = {{"--json", CLI_FLAG, &json, NULL, "print one JSON object per line"}};
+  const struct cli_option options[] = {JSON_LINES_OPTION(&json)};
   int code = cli_parse(&cli_list, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   struct cli_name *names = tu_allocate((size_t)argc, sizeof *names);
@@ -90,5 +82,9 @@ static int run(int argc, char **argv) {
   return code;
 }
 
-const struct cli_verb cli_list = {"list", "list the algorithms, one per line", "list [--json] [COLLECTIVE[.NAME] ...]",
-                                  run};
+const struct cli_verb cli_list = {
+    .name = "list",
+    .summary = "list the algorithms, one per line",
+    .synopsis = "list [--json] [COLLECTIVE[.NAME] ...]",
+    .run = run,
+};

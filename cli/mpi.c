@@ -120,5 +120,10 @@ static int run(int argc, char **argv) {
   return cli_fail("mpi", CLI_FAILED, "%s: %s", command[0], strerror(errno));
 }
 
-const struct cli_verb cli_mpi = {"mpi", "run a program of MPI with its collectives on tutti",
-                                 "mpi [--report | --verify | --off] -- mpirun [arguments] program [arguments]", run};
+const struct cli_verb cli_mpi = {
+    .name = "mpi",
+    .summary = "run a program of MPI with its collectives on tutti",
+    .synopsis = "mpi [--report | --verify | --off] -- mpirun [arguments] program [arguments]",
+    .run = run,
+    .no_data = "it runs a program, and prints what that prints",
+};

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "check/check.h"
 #include "cli/budget.h"
+#include "cli/json.h"
 #include "cli/names.h"
 #include "cli/onto.h"
 #include "draw/draw.h"
@@ -28,13 +29,20 @@ static void print_text(const struct tu_draw *what, struct tu_text *text) {
   }
 }
 
-/* An output form of a plan (--as). */
+static void print_json(const struct tu_draw *what, struct tu_text *text) {
+  json_print_head("plan");
+  tu_text_print(text, ", ");
+  tu_draw_json(what, text);
+  tu_text_print(text, "\n}\n");
+}
+
+/* An output form of a plan (--as; json is that of --json). */
 struct form {
   const char *name;
   void (*print)(const struct tu_draw *what, struct tu_text *text);
 };
 static const struct form forms[] = {
-    {"text", print_text}, {"svg", tu_draw_svg}, {"html", tu_draw_html}, {"json", tu_draw_json}};
+    {"text", print_text}, {"svg", tu_draw_svg}, {"html", tu_draw_html}, {"json", print_json}};
 enum { FORMS = sizeof forms / sizeof forms[0], TEXT = 0 };
 
 /* The output forms that need the option --cluster: the loads of the links, and the routes of the messages. */
@@ -62,8 +70,8 @@ static int find_form(struct request *r) {
   if (r->form && (r->form->print || r->onto.what)) return CLI_GOOD;
   if (r->form) return cli_fail("plan", CLI_USAGE, "--as %s needs --cluster CLUSTER", r->as);
   const char *near = tu_nearest(r->as, names, FORMS + ONTO_FORMS);
-  return cli_fail("plan", CLI_USAGE, "--as: expected text, svg, html, json, links or routes, found '%s'%s%s%s", r->as,
-                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  return cli_fail("plan", CLI_USAGE, "--as: expected text, svg, html, links or routes (or --json), found '%s'%s%s%s",
+                  r->as, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* Prints the operations of an algorithm PAT (parallel aggregated trees) as a table in the format of NCCL's PAT
@@ -192,7 +200,7 @@ static int run(int argc, char **argv) {
   struct request r = {.as = "text", .build = {.rank = ALL}, .budget = BUDGET_DEFAULT};
   struct tu_build *b = &r.build;
   const char *order = NULL;
-  bool done;
+  bool json = false, done;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &b->ranks, "N", "number of ranks"},
       {"--root", CLI_UINT, &b->root, "R", "root, for rooted collectives (0)"},
@@ -207,7 +215,9 @@ static int run(int argc, char **argv) {
       HOSTS_OPTION(&r.hosts),
       ONTO_OPTIONS(&r.onto),
       BUDGET_OPTION(&r.budget),
-      {"--as", CLI_STRING, &r.as, "FORM", "text, svg, html or json; with --cluster also links or routes (text)"},
+      {"--as", CLI_STRING, &r.as, "text|svg|html|links|routes",
+       "text, a picture or an interactive page; with --cluster also links or routes (text)"},
+      JSON_OPTION(&json),
   };
   int code = cli_parse(&cli_plan, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -217,6 +227,7 @@ static int run(int argc, char **argv) {
   if (b->canonical && r.onto.what)
     return cli_fail("plan", CLI_USAGE,
                     "--order canonical cannot be combined with --cluster, which gives the ranks other numbers");
+  if (json && (code = cli_choose_json("plan", &r.as)) != CLI_GOOD) return code;
   budget_tell_time("plan");
   r.onto.budget = &r.budget;
   code = find_form(&r);
@@ -235,8 +246,11 @@ static int run(int argc, char **argv) {
   return code;
 }
 
-const struct cli_verb cli_plan = {"plan",
-                                  "print the plan of an algorithm as text, data, a picture or an interactive page",
-                                  "plan COLLECTIVE.NAME -n N [--as FORM] [options], plan FILE [--in-place] [--as "
-                                  "FORM], or either with --cluster CLUSTER",
-                                  run};
+const struct cli_verb cli_plan = {
+    .name = "plan",
+    .summary = "print the plan of an algorithm as text, data, a picture or an interactive page",
+    .synopsis =
+        "plan COLLECTIVE.NAME -n N [--as FORM] [options], plan FILE [--in-place] [--as "
+        "FORM], or either with --cluster CLUSTER",
+    .run = run,
+};

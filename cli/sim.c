@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "check/check.h"
 #include "cli/budget.h"
+#include "cli/json.h"
 #include "cli/names.h"
 #include "cli/sim_cluster.h"
 #include "sim/sim_spread.h"
@@ -95,11 +96,17 @@ static int load_file(struct question *q, const char *path) {
 }
 
 static void print_json(const struct question *q, const struct tu_sim_report *r) {
-  printf(
-      "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"time_s\": %.15g, "
-      "\"messages\": %llu, \"bytes_sent_max\": %.15g, \"critical_messages\": %llu}\n",
-      q->collective, q->algorithm, q->ranks, (unsigned long long)q->bytes, r->time_s, (unsigned long long)r->messages,
-      r->bytes_sent_max, (unsigned long long)r->critical_messages);
+  struct json j = {0};
+  json_begin(&j, "sim");
+  json_text(&j, "collective", q->collective);
+  json_text(&j, "algorithm", q->algorithm);
+  json_count(&j, "ranks", q->ranks);
+  json_count(&j, "bytes", q->bytes);
+  json_number(&j, "time_s", r->time_s);
+  json_count(&j, "messages", r->messages);
+  json_number(&j, "bytes_sent_max", r->bytes_sent_max);
+  json_count(&j, "critical_messages", r->critical_messages);
+  json_end(&j);
 }
 
 static void print_table(const struct question *q, const struct tu_sim_report *r) {
@@ -212,7 +219,7 @@ static int run(int argc, char **argv) {
       {"--all-ranks", CLI_FLAG, &q.all_ranks, NULL, "simulate all ranks, even if one rank represents all"},
       HOSTS_OPTION(&q.hosts),
       BUDGET_OPTION(&q.budget),
-      {"--json", CLI_FLAG, &q.json, NULL, "print one JSON object"},
+      JSON_OPTION(&q.json),
   };
   int code = cli_parse(&cli_sim, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -221,6 +228,9 @@ static int run(int argc, char **argv) {
   return answer(&q, rows, argc, argv);
 }
 
-const struct cli_verb cli_sim = {"sim", "simulate a plan on a network of three cost parameters, or on a cluster",
-                                 "sim COLLECTIVE.NAME|FILE [-n N] [--bytes B] [--alpha S] [--beta S] [--gamma S] ...",
-                                 run};
+const struct cli_verb cli_sim = {
+    .name = "sim",
+    .summary = "simulate a plan on a network of three cost parameters, or on a cluster",
+    .synopsis = "sim COLLECTIVE.NAME|FILE [-n N] [--bytes B] [--alpha S] [--beta S] [--gamma S] ...",
+    .run = run,
+};

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "draw/draw_timeline.h"
 #include "sim/sim_cluster.h"
 #include "topology/ring.h"
@@ -231,28 +232,42 @@ static uint32_t busiest(const struct tu_sim_cluster_report *r) {
   return port;
 }
 
+static void print_load_json(const struct scene *s, const struct tu_sim_cluster_report *r, uint32_t port,
+                            struct json *j) {
+  json_open(j, NULL, JSON_OBJECT);
+  json_count(j, "from", s->cluster->nodes[tu_directed_from(s->cluster, port).node].id);
+  json_count(j, "channel", tu_directed_from(s->cluster, port).channel);
+  json_count(j, "to", s->cluster->nodes[tu_directed_to(s->cluster, port).node].id);
+  json_number(j, "busy_s", r->loads[port].busy);
+  json_number(j, "bytes", r->loads[port].bytes);
+  json_count(j, "packets", r->loads[port].packets);
+  json_count(j, "retrained", r->retrained[port / 2]);
+  json_close(j, JSON_OBJECT);
+}
+
 static void print_json(const struct scene *s, const struct sim_plan_name *plan, uint32_t ranks,
                        const struct tu_sim_cluster_report *r) {
-  printf(
-      "{\"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %u, \"bytes\": %llu, \"cluster\": \"%s\", "
-      "\"links\": \"%s\", \"time_s\": %.15g, \"messages\": %llu, \"slot_bytes\": %.15g, \"credits\": %u, "
-      "\"channels_most\": %u, \"reduce_bandwidth\": %.15g, \"reduced_bytes\": %.15g, "
-      "\"critical_reduced_bytes\": %.15g, \"loads\": [",
-      plan->collective, plan->algorithm, ranks, (unsigned long long)plan->bytes, s->cluster->name, s->model.name,
-      r->plan.time_s, (unsigned long long)r->plan.messages, r->slot_bytes, r->credits, r->channels_most,
-      s->model.reduce_bandwidth, r->reduced_bytes, r->plan.critical_reduced_bytes);
-  const char *comma = "";
-  for (uint32_t p = 0; p < r->port_count; p++) {
-    if (r->loads[p].packets == 0 && r->retrained[p / 2] == 0) continue;
-    printf(
-        "%s{\"from\": %u, \"channel\": %u, \"to\": %u, \"busy_s\": %.15g, \"bytes\": %.15g, \"packets\": %llu, "
-        "\"retrained\": %u}",
-        comma, s->cluster->nodes[tu_directed_from(s->cluster, p).node].id, tu_directed_from(s->cluster, p).channel,
-        s->cluster->nodes[tu_directed_to(s->cluster, p).node].id, r->loads[p].busy, r->loads[p].bytes,
-        (unsigned long long)r->loads[p].packets, r->retrained[p / 2]);
-    comma = ", ";
-  }
-  printf("]}\n");
+  struct json j = {0};
+  json_begin(&j, "sim");
+  json_text(&j, "collective", plan->collective);
+  json_text(&j, "algorithm", plan->algorithm);
+  json_count(&j, "ranks", ranks);
+  json_count(&j, "bytes", plan->bytes);
+  json_text(&j, "cluster", s->cluster->name);
+  json_text(&j, "links", s->model.name);
+  json_number(&j, "time_s", r->plan.time_s);
+  json_count(&j, "messages", r->plan.messages);
+  json_number(&j, "slot_bytes", r->slot_bytes);
+  json_count(&j, "credits", r->credits);
+  json_count(&j, "channels_most", r->channels_most);
+  json_number(&j, "reduce_bandwidth", s->model.reduce_bandwidth);
+  json_number(&j, "reduced_bytes", r->reduced_bytes);
+  json_number(&j, "critical_reduced_bytes", r->plan.critical_reduced_bytes);
+  json_open(&j, "loads", JSON_LIST);
+  for (uint32_t p = 0; p < r->port_count; p++)
+    if (r->loads[p].packets > 0 || r->retrained[p / 2] > 0) print_load_json(s, r, p, &j);
+  json_close(&j, JSON_LIST);
+  json_end(&j);
 }
 
 /* Prints how many bytes were reduced, and how much of the critical path (in bytes and in time) are reductions. */

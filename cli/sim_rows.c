@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/sim_cluster.h"
 #include "sim/link_rows.h"
 
@@ -17,19 +18,29 @@ struct verdict {
 
 static bool is_speed(const struct tu_link_row *row) { return row->kind >= TU_ROW_BANDWIDTH; }
 
-static void print_row(const struct tu_link_row *row, double played, uint32_t channels, bool json) {
+static void print_row_json(const struct tu_link_row *row, double played, uint32_t channels) {
+  const double unit = is_speed(row) ? 1e9 : 1e-9;
+  struct json j = {0};
+  json_begin(&j, "sim");
+  json_text(&j, "benchmark", tu_row_kinds[row->kind]);
+  json_text(&j, "part", row->kind == TU_ROW_ROUND_TRIP ? tu_row_parts[row->part] : "");
+  json_number(&j, "bytes", row->bytes);
+  json_count(&j, "channels", channels);
+  json_count(&j, "hops", row->hops);
+  json_text(&j, "unit", is_speed(row) ? "GB/s" : "ns");
+  json_number(&j, "measured", row->value / unit);
+  json_number(&j, "simulated", played / unit);
+  json_number(&j, "bound", row->bound / unit);
+  json_text(&j, "use", tu_row_uses[row->use]);
+  json_end(&j);
+}
+
+static void print_row(const struct tu_link_row *row, double played, uint32_t channels) {
   double unit = is_speed(row) ? 1e9 : 1e-9, percent = 100 * (played / row->value - 1);
   const char *what = row->kind == TU_ROW_ROUND_TRIP ? tu_row_parts[row->part] : "";
-  if (json)
-    printf(
-        "{\"benchmark\": \"%s\", \"part\": \"%s\", \"bytes\": %.15g, \"channels\": %u, \"hops\": %u, \"unit\": \"%s\", "
-        "\"measured\": %.6g, \"simulated\": %.6g, \"bound\": %.6g, \"use\": \"%s\"}\n",
-        tu_row_kinds[row->kind], what, row->bytes, channels, row->hops, is_speed(row) ? "GB/s" : "ns",
-        row->value / unit, played / unit, row->bound / unit, tu_row_uses[row->use]);
-  else
-    printf("| %s%s%s | %.0f | %u | %u | %.*f %s | %.*f | %+.1f%% | %s |\n", tu_row_kinds[row->kind], *what ? " " : "",
-           what, row->bytes, channels, row->hops, is_speed(row) ? 2 : 0, row->value / unit,
-           is_speed(row) ? "GB/s" : "ns", is_speed(row) ? 2 : 0, played / unit, percent, tu_row_uses[row->use]);
+  printf("| %s%s%s | %.0f | %u | %u | %.*f %s | %.*f | %+.1f%% | %s |\n", tu_row_kinds[row->kind], *what ? " " : "",
+         what, row->bytes, channels, row->hops, is_speed(row) ? 2 : 0, row->value / unit, is_speed(row) ? "GB/s" : "ns",
+         is_speed(row) ? 2 : 0, played / unit, percent, tu_row_uses[row->use]);
 }
 
 static int judge(const struct verdict *v, const char *links) {
@@ -67,7 +78,8 @@ int sim_rows(const char *path, const char *links, bool json) {
   for (uint32_t i = 0; i < count; i++) {
     uint32_t channels;
     double played = tu_link_row_play(&rows[i], &model, &channels), off = fabs(played - rows[i].value) / rows[i].bound;
-    print_row(&rows[i], played, channels, json);
+    if (json) print_row_json(&rows[i], played, channels);
+    else print_row(&rows[i], played, channels);
     v.rows[rows[i].use]++;
     if (rows[i].use == TU_ROW_REPORTED) continue;
     v.off[rows[i].use] += off > 1;

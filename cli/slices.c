@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/names.h"
 
 #define ALL UINT32_MAX
@@ -114,14 +115,28 @@ static void print_sizes(const size_t sizes[TUTTI_DIMS], uint32_t dims, const cha
   while (printed++ < width) putchar(' ');
 }
 
+static void print_sizes_json(struct json *j, const char *key, const size_t sizes[TUTTI_DIMS], uint32_t dims) {
+  json_open(j, key, JSON_LIST);
+  for (uint32_t d = TUTTI_DIMS - dims; d < TUTTI_DIMS; d++) json_count(j, NULL, sizes[d]);
+  json_close(j, JSON_LIST);
+}
+
+static void print_json(const struct request *r, uint32_t worker, size_t order, const tutti_slice *s) {
+  struct json j = {0};
+  json_begin(&j, "slices");
+  json_count(&j, "worker", worker);
+  json_count(&j, "order", order);
+  json_count(&j, "slice", s->number);
+  json_count(&j, "step", s->step);
+  json_count(&j, "fracture", s->fracture);
+  print_sizes_json(&j, "offset", s->origin, r->dims);
+  print_sizes_json(&j, "shape", s->extent, r->dims);
+  json_end(&j);
+}
+
 static void print_slice(const struct request *r, uint32_t worker, size_t order, const tutti_slice *s) {
   if (r->json) {
-    printf("{\"worker\": %u, \"order\": %zu, \"slice\": %zu, \"step\": %u, \"fracture\": %u, \"offset\": [", worker,
-           order, s->number, s->step, s->fracture);
-    print_sizes(s->origin, r->dims, ", ", 0);
-    printf("], \"shape\": [");
-    print_sizes(s->extent, r->dims, ", ", 0);
-    puts("]}");
+    print_json(r, worker, order, s);
     return;
   }
   printf("%6u %6zu %6zu %5u %8u  ", worker, order, s->number, s->step, s->fracture);
@@ -162,7 +177,7 @@ static int run(int argc, char **argv) {
       {"--slice", CLI_STRING, &r.slice, "RxC", "rows and columns of a slice, in pages (as many as fit)"},
       {"--rank", CLI_UINT, &r.rank, "R", "order of the fractures for rank R of a ring, its own last (from 0 on)"},
       {"--down", CLI_FLAG, &r.how.down, NULL, "fractures in descending order"},
-      {"--json", CLI_FLAG, &r.json, NULL, "print one JSON object per line"},
+      JSON_LINES_OPTION(&r.json),
   };
   int code = cli_parse(&cli_slices, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -176,5 +191,9 @@ static int run(int argc, char **argv) {
   return print(&r);
 }
 
-const struct cli_verb cli_slices = {"slices", "print how a tensor is cut into slices, and when each worker takes them",
-                                    "slices --shape AxB.. [--dim D] [--ranks N] [--workers W] [options]", run};
+const struct cli_verb cli_slices = {
+    .name = "slices",
+    .summary = "print how a tensor is cut into slices, and when each worker takes them",
+    .synopsis = "slices --shape AxB.. [--dim D] [--ranks N] [--workers W] [options]",
+    .run = run,
+};

@@ -13,7 +13,7 @@
 
 struct request {
   const char *reserve, *as, *title, *soc, *walk, *routes;
-  bool dimension_order;
+  bool dimension_order, json;
 };
 
 static int fail(const struct tu_error *error) { return cli_fail("topo", CLI_FAILED, "%s", error->text); }
@@ -69,7 +69,7 @@ static void print_chips(const struct tu_cluster *c, const uint32_t chips[], uint
 enum { LIST_MAX = 64 };
 
 static void print_order(const struct topo *t) {
-  if (t->cluster->chip_count > LIST_MAX) printf("(%u chips: --as json lists them)", t->cluster->chip_count);
+  if (t->cluster->chip_count > LIST_MAX) printf("(%u chips: --json lists them)", t->cluster->chip_count);
   else print_chips(t->cluster, t->ring.order, t->cluster->chip_count);
 }
 
@@ -229,10 +229,10 @@ static int show(const struct request *r, const struct topo *t) {
   if (strcmp(r->as, "text") == 0) {
     print_text(t);
     print_pairs(t);
-  } else if (strcmp(r->as, "json") == 0) topo_json(t, &text);
+  } else if (strcmp(r->as, "json") == 0) topo_json(t);
   else if (strcmp(r->as, "svg") == 0) tu_draw_cluster_svg(&what, &text);
   else if (strcmp(r->as, "html") == 0) tu_draw_cluster_html(&what, &text);
-  else return cli_fail("topo", CLI_USAGE, "--as: expected text, json, svg or html, found '%s'", r->as);
+  else return cli_fail("topo", CLI_USAGE, "--as: expected text, svg or html (or --json), found '%s'", r->as);
   if (text.chars) fputs(text.chars, stdout);
   tu_text_fini(&text);
   return CLI_GOOD;
@@ -244,7 +244,8 @@ static int run(int argc, char **argv) {
   const struct cli_option options[] = {
       {"--reserve", CLI_STRING, &r.reserve, "WHICH",
        "links that must not be used: none, dispatch, or 0:8,3:9 (those of the preset)"},
-      {"--as", CLI_STRING, &r.as, "FORM", "text, json, svg or html (text)"},
+      {"--as", CLI_STRING, &r.as, "text|svg|html", "text, a picture or an interactive page (text)"},
+      JSON_OPTION(&r.json),
       {"--title", CLI_STRING, &r.title, "WORDS", "title of a picture (the cluster's name)"},
       {"--soc", CLI_STRING, &r.soc, "FILE", "description of a chip; prints the core of each channel"},
       {"--walk", CLI_STRING, &r.walk, "HOPS", "find a closed walk of that many hops, or over chips 0,4,5,1"},
@@ -259,11 +260,12 @@ static int run(int argc, char **argv) {
                     "arguments",
                     argc - 1);
   if (r.walk && r.routes) return cli_fail("topo", CLI_USAGE, "expected at most one of --walk and --routes");
+  if (r.json && (code = cli_choose_json("topo", &r.as)) != CLI_GOOD) return code;
   struct topo t;
   budget_tell_time("topo");
   if ((code = open_topo(&r, argv[1], &t)) != CLI_GOOD) return code;
-  if (r.walk) code = topo_walk(&t, r.walk);
-  else if (r.routes) code = topo_routes(&t, r.routes, r.dimension_order);
+  if (r.walk) code = topo_walk(&t, r.walk, r.json);
+  else if (r.routes) code = topo_routes(&t, r.routes, r.dimension_order, r.json);
   else code = show(&r, &t);
   close_topo(&t);
   return code;

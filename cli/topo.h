@@ -16,10 +16,10 @@ struct topo {
   struct tu_soc *soc; /* cores of a chip (option --soc); NULL: not given */
 };
 
-void topo_json(const struct topo *t, struct tu_text *text);
+void topo_json(const struct topo *t);
 
 /* topo_walk prints a closed walk, topo_routes prints routes. They print errors and return an exit status. */
-int topo_walk(const struct topo *t, const char *walk);
-int topo_routes(const struct topo *t, const char *routes, bool dimension_order);
+int topo_walk(const struct topo *t, const char *walk, bool json);
+int topo_routes(const struct topo *t, const char *routes, bool dimension_order, bool json);
 
 #endif

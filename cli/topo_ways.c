@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/topo.h"
 #include "topology/route.h"
 #include "topology/schedule.h"
@@ -33,7 +34,42 @@ static void print_hop(const struct tu_cluster *c, uint32_t link, uint32_t from) 
          e[1 - near].channel);
 }
 
-int topo_walk(const struct topo *t, const char *walk) {
+static void print_hop_json(const struct tu_cluster *c, uint32_t link, uint32_t from, struct json *j) {
+  const struct tu_cluster_link_end *e = c->links[link].ends;
+  const int near = e[0].node == from ? 0 : 1;
+  json_open(j, NULL, JSON_OBJECT);
+  json_text(j, "from", tu_node_name(c, e[near].node).chars);
+  json_count(j, "channel", e[near].channel);
+  json_text(j, "to", tu_node_name(c, e[1 - near].node).chars);
+  json_count(j, "to_channel", e[1 - near].channel);
+  json_close(j, JSON_OBJECT);
+}
+
+static void print_walk(const struct tu_cluster *c, const struct tu_walk *w) {
+  printf("%u hops:", w->hops);
+  for (uint32_t i = 0; i < w->hops; i++) printf(" %u", c->nodes[w->chips[i]].id);
+  printf("\n");
+  for (uint32_t i = 0; i < w->hops; i++) {
+    printf("  ");
+    print_hop(c, w->links[i], w->chips[i]);
+    printf("\n");
+  }
+}
+
+static void print_walk_json(const struct tu_cluster *c, const struct tu_walk *w) {
+  struct json j = {0};
+  json_begin(&j, "topo");
+  json_text(&j, "cluster", c->name);
+  json_open(&j, "walk", JSON_LIST);
+  for (uint32_t i = 0; i < w->hops; i++) json_count(&j, NULL, c->nodes[w->chips[i]].id);
+  json_close(&j, JSON_LIST);
+  json_open(&j, "hops", JSON_LIST);
+  for (uint32_t i = 0; i < w->hops; i++) print_hop_json(c, w->links[i], w->chips[i], &j);
+  json_close(&j, JSON_LIST);
+  json_end(&j);
+}
+
+int topo_walk(const struct topo *t, const char *walk, bool json) {
   const struct tu_cluster *c = t->cluster;
   uint32_t *chips = tu_allocate(strlen(walk) + 1, sizeof *chips), count = 0;
   uint64_t hops;
@@ -55,14 +91,8 @@ int topo_walk(const struct topo *t, const char *walk) {
   }
   free(chips);
   if (err != TUTTI_OK) return cli_fail("topo", CLI_FAILED, "%s", error.text);
-  printf("%u hops:", found.hops);
-  for (uint32_t i = 0; i < found.hops; i++) printf(" %u", c->nodes[found.chips[i]].id);
-  printf("\n");
-  for (uint32_t i = 0; i < found.hops; i++) {
-    printf("  ");
-    print_hop(c, found.links[i], found.chips[i]);
-    printf("\n");
-  }
+  if (json) print_walk_json(c, &found);
+  else print_walk(c, &found);
   tu_walk_fini(&found);
   return CLI_GOOD;
 }
@@ -112,7 +142,31 @@ static void print_schedule(const struct tu_cluster *c, const struct ways *w, con
   }
 }
 
-int topo_routes(const struct topo *t, const char *routes, bool dimension_order) {
+static void print_schedule_json(const struct tu_cluster *c, const struct ways *w, const struct tu_schedule *s,
+                                const struct tu_schedule *naive) {
+  struct json j = {0};
+  json_begin(&j, "topo");
+  json_text(&j, "cluster", c->name);
+  json_count(&j, "steps", s->steps);
+  json_count(&j, "steps_min", s->bound);
+  json_count(&j, "steps_in_order", naive->steps);
+  json_open(&j, "transfers", JSON_LIST);
+  for (uint32_t i = 0; i < s->count; i++) {
+    const uint32_t k = s->order[i];
+    const struct tu_transfer *t = &w->transfers[k];
+    json_open(&j, NULL, JSON_OBJECT);
+    json_count(&j, "transfer", k);
+    json_count(&j, "step", s->step[k]);
+    json_open(&j, "hops", JSON_LIST);
+    for (uint32_t h = 0; h < t->hops; h++) print_hop_json(c, s->links[s->link_first[k] + h], t->nodes[h], &j);
+    json_close(&j, JSON_LIST);
+    json_close(&j, JSON_OBJECT);
+  }
+  json_close(&j, JSON_LIST);
+  json_end(&j);
+}
+
+int topo_routes(const struct topo *t, const char *routes, bool dimension_order, bool json) {
   struct tu_error error;
   struct tu_router *router;
   struct ways w = {0};
@@ -124,7 +178,8 @@ int topo_routes(const struct topo *t, const char *routes, bool dimension_order) 
     struct tu_schedule found = {0}, naive = {0};
     tutti_err err = tu_schedule_in_order(t->cluster, w.transfers, w.count, NULL, &naive, &error);
     if (err == TUTTI_OK) err = tu_schedule_find(t->cluster, w.transfers, w.count, &found, &error);
-    if (err == TUTTI_OK) print_schedule(t->cluster, &w, &found, &naive);
+    if (err == TUTTI_OK && json) print_schedule_json(t->cluster, &w, &found, &naive);
+    else if (err == TUTTI_OK) print_schedule(t->cluster, &w, &found, &naive);
     else code = cli_fail("topo", CLI_FAILED, "%s", error.text);
     tu_schedule_fini(&found);
     tu_schedule_fini(&naive);

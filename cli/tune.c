@@ -19,6 +19,7 @@ struct tune_options {
   struct bench_options bench;
   const char *output;               /* file to which the table is written; NULL: standard output */
   bool collectives[TU_COLLECTIVES]; /* the collectives to measure */
+  bool json;                        /* print the measurements as JSON; the table goes only to `output` */
 };
 
 /* ---- head of the table: measurement and machine ---- */
@@ -138,8 +139,14 @@ static int output_write(const char *path, const struct tu_text *text) {
 
 /* ---- running as a rank ---- */
 
+/* What tune() writes: the table, and the measurements as JSON. */
+struct tune_results {
+  struct tu_text text;
+  struct json json;
+};
+
 static bool tune_collective(struct bench_side *side, const struct bench_options *options, tutti_collective collective,
-                            struct tu_text *text) {
+                            struct tune_results *results) {
   struct tune_table t;
   tune_table_init(&t, options, collective, side->ranks);
   bool good = true;
@@ -151,7 +158,8 @@ static bool tune_collective(struct bench_side *side, const struct bench_options 
     if (good) {
       uint32_t *choices = tu_allocate(t.size_count, sizeof *choices);
       tune_choose(&t, choices);
-      tune_write(&t, choices, text);
+      tune_write(&t, choices, &results->text);
+      tune_write_json(&t, choices, &results->json);
       free(choices);
     }
   }
@@ -168,17 +176,42 @@ static void check_text(const struct tu_text *text) {
   tu_tuning_release(tuning);
 }
 
+static void begin_json(const struct tune_options *options, uint32_t ranks, struct json *j) {
+  const struct bench_options *bench = &options->bench;
+  json_begin(j, "tune");
+  json_count(j, "ranks", ranks);
+  json_count(j, "hosts", bench->placement ? bench->placement->hosts : 1);
+  json_text(j, "order", bench->canonical ? "canonical" : "any");
+  json_text(j, "dtype", tutti_datatype_name(bench->type));
+  json_text(j, "op", tutti_op_name(bench->op));
+  json_open(j, "collectives", JSON_LIST);
+}
+
+/* Writes the table to its file, or to standard output if that does not get JSON. */
+static int print_results(const struct tune_options *options, struct tune_results *results) {
+  if (!options->json || options->output) {
+    const int code = output_write(options->output, &results->text);
+    if (code != CLI_GOOD) return code;
+  }
+  if (!options->json) return CLI_GOOD;
+  json_close(&results->json, JSON_LIST);
+  json_end(&results->json);
+  return CLI_GOOD;
+}
+
 static int tune(struct bench_side *side, const struct tune_options *options) {
-  struct tu_text text = {0};
+  struct tune_results results = {0};
   double refused = side->rank == 0 && !output_check(options->output);
   bool good = side->combine(side, &refused, 1, TUTTI_SUM) && refused == 0;
-  write_head(options, side->ranks, &text);
+  write_head(options, side->ranks, &results.text);
+  begin_json(options, side->ranks, &results.json);
   for (tutti_collective c = 0; good && c < TU_COLLECTIVES; c = tu_collective_next(c))
-    if (options->collectives[c]) good = tune_collective(side, &options->bench, (tutti_collective)c, &text);
-  if (good) check_text(&text);
+    if (options->collectives[c]) good = tune_collective(side, &options->bench, (tutti_collective)c, &results);
+  if (good) check_text(&results.text);
   int code = good ? CLI_GOOD : CLI_FAILED;
-  if (good && side->rank == 0) code = output_write(options->output, &text);
-  tu_text_fini(&text);
+  if (good && side->rank == 0) code = print_results(options, &results);
+  tu_text_fini(&results.text);
+  json_drop(&results.json);
   return code;
 }
 
@@ -231,6 +264,8 @@ static int read_options(int argc, char **argv, struct tune_options *options, boo
       {"--bind", CLI_STRING, &bench->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--order", CLI_STRING, &order, "any|canonical", "canonical: rules for calls that need this order (any)"},
       {"--output", CLI_STRING, &options->output, "FILE", "file of the table (standard output)"},
+      {"--json", CLI_FLAG, &options->json, NULL,
+       "print the measurements as one JSON object; the table goes only to --output"},
   };
   int code = cli_parse(&cli_tune, table, sizeof table / sizeof table[0], &argc, argv, done);
   if (code != CLI_GOOD || *done) return code;

@@ -5,6 +5,7 @@
 #include "algo/tuning.h"
 #include "base/text.h"
 #include "cli/bench/bench.h"
+#include "cli/json.h"
 
 enum { TUNE_ROUNDS = 5 };
 
@@ -43,5 +44,7 @@ void tune_choose(const struct tune_table *t, uint32_t *choices);
 /* Writes the selection rules for the chosen candidates, with the measured times as comments. If a chosen algorithm does
  * not support every call, the next rule names the fastest candidate that does. */
 void tune_write(const struct tune_table *t, const uint32_t *choices, struct tu_text *text);
+/* Writes the measured times and the chosen candidates as an item of a list. */
+void tune_write_json(const struct tune_table *t, const uint32_t *choices, struct json *j);
 
 #endif

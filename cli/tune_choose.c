@@ -168,3 +168,32 @@ void tune_write(const struct tune_table *t, const uint32_t *choices, struct tu_t
     write_range(t, choices[range.first], range, text);
   }
 }
+
+static void write_candidate(const struct tune_table *t, const struct tune_candidate *c, struct json *j) {
+  json_open(j, NULL, JSON_OBJECT);
+  json_text(j, "algorithm", c->algorithm->name);
+  json_open(j, "time_us", JSON_LIST);
+  for (uint32_t size = 0; size < t->size_count; size++) json_number(j, NULL, c->time_us[size]);
+  json_close(j, JSON_LIST);
+  json_open(j, "noise_us", JSON_LIST);
+  for (uint32_t size = 0; size < t->size_count; size++) json_number(j, NULL, c->noise_us[size]);
+  json_close(j, JSON_LIST);
+  json_close(j, JSON_OBJECT);
+}
+
+void tune_write_json(const struct tune_table *t, const uint32_t *choices, struct json *j) {
+  json_line(j);
+  json_open(j, NULL, JSON_OBJECT);
+  json_text(j, "collective", tu_collectives[t->collective].name);
+  json_open(j, "bytes", JSON_LIST);
+  for (uint32_t size = 0; size < t->size_count; size++) json_count(j, NULL, t->sizes[size]);
+  json_close(j, JSON_LIST);
+  json_open(j, "chosen", JSON_LIST);
+  for (uint32_t size = 0; size < t->size_count; size++)
+    json_text(j, NULL, t->candidates[choices[size]].algorithm->name);
+  json_close(j, JSON_LIST);
+  json_open(j, "candidates", JSON_LIST);
+  for (uint32_t k = 0; k < t->candidate_count; k++) write_candidate(t, &t->candidates[k], j);
+  json_close(j, JSON_LIST);
+  json_close(j, JSON_OBJECT);
+}

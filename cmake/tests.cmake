@@ -65,6 +65,9 @@ foreach(file ${tests})
   describe_test(${name} ${file})
 endforeach()
 
+# The tests of files of the command, which is no library.
+target_sources(tune_choose_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/json.c)
+
 # Programs for tests: a switch between hosts that are namespaces, and what puts a rank on its host; a rank that calls until
 # a call fails; ranks that get into trouble.
 foreach(name tap place until_error troubled)

@@ -84,7 +84,7 @@ measured() { # NAME OPTIONS N
       sed -n "s/.*\"time_s\": \\([^,]*\\), \"messages\": \\([0-9]*\\),.*/Cost|$n|$alpha|$beta|$gamma|\\1\nMessages|$n|0|0|0|\\2/p"
   done
   # shellcheck disable=SC2086
-  "$tutti" plan "$name" -n "$n" $2 --as json 2>/dev/null | sed -n "
+  "$tutti" plan "$name" -n "$n" $2 --json 2>/dev/null | sed -n "
     s/.*\"split\": \\([0-9]*\\).*/Split|$n|0|0|0|\\1/p
     s/.*\"rounds\": \\([0-9]*\\), \"tmp_chunks_max\": \\([0-9]*\\).*/Rounds|$n|0|0|0|\\1\nScratch|$n|0|0|0|\\2/p
     /\"plans\"/q"

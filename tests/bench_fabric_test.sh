@@ -34,7 +34,7 @@ get/1 get/13 get/300001 send/1 send/13 send/300001 both/1 both/13 both/300001 "
 # Ranks 0 and 2 share a host; so do 1 and 4.
 test_hosts() {
   TUTTI_FABRIC=none links 0 "a b a c b" --bytes 8,4K --tests get,ping --outstanding 3 --json
-  is "lines that are not objects" "$(grep -cv '^{"links": "hosts", .*}$' out.txt)" 0
+  is "lines that are not objects" "$(grep -cv '^{"version": 1, "verb": "bench", "links": "hosts", .*}$' out.txt)" 0
   is "rows" "$(wc -l <out.txt)" 8
   is "tests" "$(field test)" "ping get "
   is "ranks that are measured" "$(field peer)" "1 3 "

@@ -37,11 +37,11 @@ test_text() {
 
 test_json() {
   links 0 --json -n 3 "${few[@]}" --flag separate --slots 5
-  is "rows" "$(cut -d '"' -f 4 out.txt | sort | uniq -c | awk '{ printf "%s:%s ", $2, $1 }')" \
+  is "rows" "$(cut -d '"' -f 10 out.txt | sort | uniq -c | awk '{ printf "%s:%s ", $2, $1 }')" \
     "advice:1 bandwidth:4 ping:8 trip:4 "
   is "one best per size" "$(grep -c '"best": true' out.txt)" 2
   is "rows with three hops" "$(grep -c '"hops": 3' out.txt)" 8
-  is "lines that are not objects" "$(grep -cv '^{"links": .*}$' out.txt)" 0
+  is "lines that are not objects" "$(grep -cv '^{"version": 1, "verb": "bench", "links": .*}$' out.txt)" 0
 }
 
 # Simulated links: the result is the same each time, for any ring. With Wormhole's figures, the advice is that of the

@@ -59,7 +59,7 @@ test_poll() {
 
 figures="time_us time_us_p99 time_us_last time_us_min time_us_q1 time_us_q3 time_us_dev cpu_us algbw_gbs busbw_gbs wrong"
 # shellcheck disable=SC2086
-keys="collective algorithm ran ranks bytes dtype op $figures $(printf 'in_place_%s ' $figures)time_us_own "
+keys="version verb collective algorithm ran ranks bytes dtype op $figures $(printf 'in_place_%s ' $figures)time_us_own "
 test_json() {
   local line
   bench -n 4 allreduce.ring broadcast --root 3 --bytes 1K --dtype f64 --op max --json
@@ -185,7 +185,7 @@ test_late() {
   bench -n 3 barrier allreduce --bytes 8,64 --late-ms 20 --json
   is status $status 0
   is keys "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
-    "algorithm bytes collective cpu_us late_ms ran ranks time_us "
+    "algorithm bytes collective cpu_us late_ms ran ranks time_us verb version "
   is sizes "$(value bytes)" "0 8 64 "
   is "times of at least 19 ms" "$(value time_us | awk '{ print ($1 >= 19000 && $2 >= 19000 && $3 >= 19000) }')" 1
   bench -n 2 --bytes 8 --late-ms 20
@@ -296,7 +296,7 @@ test_kernels() {
     " 1 5 17 8 "
   bench kernels --bytes 4K:8K --dtype bf16 --json
   is "kernels, keys" "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
-    "bytes dtype gbs isa kernel past_caches sources targets "
+    "bytes dtype gbs isa kernel past_caches sources targets verb version "
   is "kernels, sizes" "$(value bytes | tr ' ' '\n' | grep . | sort -un | tr '\n' ' ')" "4096 8192 "
   bench kernels --isa mmx
   is "no such instruction set, status" $status 2
@@ -319,7 +319,7 @@ test_tensor() {
   is "tensor, rows" "$(grep -vc '^#' <<<"$out")" 12
   bench tensor --bytes 64K --time-ms 1 --json
   is "tensor, keys" "$(grep -o '"[a-z0-9_]*":' <<<"$out" | sort -u | tr -d '":' | tr '\n' ' ')" \
-    "bytes copy_gbs layout pack_gbs unpack_gbs "
+    "bytes copy_gbs layout pack_gbs unpack_gbs verb version "
   bench tensor bf16
   is "tensor, an argument, status" $status 2
   has_facts "tensor, an argument" "$err" "tutti bench tensor: |options only|'bf16'"
@@ -329,11 +329,11 @@ test_onesided() {
   bench onesided -n 3 --bytes 4K,64K --tiles 2x256,5x100 --json
   is "onesided, status" "$status $err" "0 "
   is "onesided, keys" "$(head -1 <<<"$out" | grep -o '"[a-z0-9_]*":' | tr -d '":' | tr '\n' ' ')" \
-    "ranks bytes tile_rows tile_cols straight_gbs one_tile_gbs two_tiles_gbs ratio wrong "
+    "version verb ranks bytes tile_rows tile_cols straight_gbs one_tile_gbs two_tiles_gbs ratio wrong "
   is "onesided, rows" "$(value bytes)|$(value tile_rows)|$(value tile_cols)|$(value wrong)" \
     "4096 4096 65536 65536 |2 5 2 5 |256 100 256 100 |0 0 0 0 "
   is "onesided, paced" "$(tail -1 <<<"$out" | grep -o '"[a-z0-9_]*":' | tr -d '":' | tr '\n' ' ')" \
-    "ranks paced_loads load_us store_us one_tile_ms two_tiles_ms ratio "
+    "version verb ranks paced_loads load_us store_us one_tile_ms two_tiles_ms ratio "
   bench onesided --bytes 4K
   is "onesided, columns" "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" \
     " bytes tile straight one tile two tiles two/one wrong"
@@ -357,7 +357,7 @@ test_comm() {
   bench comm -n 3 --bytes 8,4K --alive 5 --json
   is "comm, status" "$status $err" "0 "
   is "comm, keys" "$(head -1 <<<"$out" | grep -o '"[a-z0-9_]*":' | tr -d '":' | tr '\n' ' ')" \
-    "ranks alive bytes dup_us call_us free_us together_us together_us_p99 shared_kib wrong "
+    "version verb ranks alive bytes dup_us call_us free_us together_us together_us_p99 shared_kib wrong "
   is "comm, rows" "$(value ranks)|$(value alive)|$(value bytes)|$(value wrong)" "3 3 |5 5 |8 4096 |0 0 "
   bench comm --bytes 8
   is "comm, columns" "$(sed -n 2p <<<"$out" | tr -s '# ' ' ')" " size dup call free together p99 KiB wrong"

@@ -50,7 +50,7 @@ test_order() {
 test_limits() {
   run 0 slices --shape 1x1x48x1024 --dim -2 --ranks 3 --pages 32x32 --max-bytes 16K --json
   is "tiles that are filled in part" "$(head -1 out.txt)" \
-    '{"worker": 0, "order": 0, "slice": 0, "step": 0, "fracture": 0, "offset": [0, 0, 0, 0], "shape": [1, 1, 16, 128]}'
+    '{"version": 1, "verb": "slices", "worker": 0, "order": 0, "slice": 0, "step": 0, "fracture": 0, "offset": [0, 0, 0, 0], "shape": [1, 1, 16, 128]}'
   is "number of objects" "$(wc -l <out.txt)" 24
   run 0 slices --shape 8x8 --buffers 4,1,2,1
   is "min(4, 1 + 2) + 1 pages" "$(awk 'NR == 2 { print $7 }' out.txt)" 1x4

@@ -19,7 +19,7 @@ test_list() {
   local lines
   lines=$(wc -l <out.txt)
   run 0 list --json
-  is "JSON lines" "$(grep -cE '^\{"collective": "[a-z_]+", "name": "[a-z_]+", .*"summary": ".*"\}$' out.txt)" "$lines"
+  is "JSON lines" "$(grep -cE '^\{"version": 1, "verb": "list", "collective": "[a-z_]+", "name": "[a-z_]+", .*"summary": ".*"\}$' out.txt)" "$lines"
   run 0 list allgatherv
   is "lines that are not of allgather" "$(grep -cv '^allgather\.' out.txt)" 0
   run 2 list allgater
@@ -162,7 +162,7 @@ rank 1
 }
 
 test_plan_forms() {
-  run 0 plan allreduce.ring -n 4 --as json
+  run 0 plan allreduce.ring -n 4 --json
   is "standard error" "$err" ""
   has "messages and rounds" "$out" '"messages": 24, "rounds": 6'
   run 0 plan allreduce.ring -n 4 --as svg
@@ -181,8 +181,8 @@ test_plan_files() {
   "$tutti" plan scan.chain -n 4 >good.plan
   run 0 plan good.plan
   is "a plan's text again" "$out" "$(cat good.plan)"
-  "$tutti" plan scan.chain -n 4 --as json >expected.txt
-  run 0 plan good.plan --as json
+  "$tutti" plan scan.chain -n 4 --json >expected.txt
+  run 0 plan good.plan --json
   is "a plan's data" "$out" "$(cat expected.txt)"
   run 2 plan good.plan -n 4
   has "a number of ranks" "$err" "good.plan"
@@ -320,7 +320,7 @@ test_sim() {
   critical chain  6 messages, 6000 bytes sent, 3000 reduced
   of the time     6e-06 s alpha, 6e-06 s beta, 1.5e-06 s gamma"
   run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma 5e-10 --json
-  is "JSON" "$out" '{"collective": "allreduce", "algorithm": "ring", "ranks": 4, "bytes": 4000, "time_s": 1.35e-05, "messages": 24, "bytes_sent_max": 6000, "critical_messages": 6}'
+  is "JSON" "$out" '{"version": 1, "verb": "sim", "collective": "allreduce", "algorithm": "ring", "ranks": 4, "bytes": 4000, "time_s": 1.35e-05, "messages": 24, "bytes_sent_max": 6000, "critical_messages": 6}'
   local all
   all=$out
   run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma 5e-10 --json --all-ranks
@@ -347,7 +347,7 @@ test_sim() {
 test_sim_files() {
   "$tutti" plan reduce.binomial -n 4 --root 2 >good.plan
   run 0 sim good.plan --bytes 100 --alpha 1 --beta 1 --gamma 1 --json
-  is "a good file" "$out" '{"collective": "reduce", "algorithm": "binomial", "ranks": 4, "bytes": 100, "time_s": 402, "messages": 3, "bytes_sent_max": 100, "critical_messages": 2}'
+  is "a good file" "$out" '{"version": 1, "verb": "sim", "collective": "reduce", "algorithm": "binomial", "ranks": 4, "bytes": 100, "time_s": 402, "messages": 3, "bytes_sent_max": 100, "critical_messages": 2}'
   local named
   named=$out
   "$tutti" sim - -n 4 --bytes 100 --alpha 1 --beta 1 --gamma 1 --json <good.plan >out.txt
@@ -375,7 +375,7 @@ test_msccl_files() {
   is "its text form" "$(head -2 out.txt | tr '\n' ' ')" "tutti-plan 1 collective alltoall "
   cp out.txt text.plan
   run 0 check text.plan
-  run 0 plan "$file" --as json
+  run 0 plan "$file" --json
   run 2 plan text.plan --rank 2
   run 2 plan text.plan -n 3
   sed 's/inplace="0"/inplace="1"/' "$file" >both.xml
@@ -390,6 +390,102 @@ test_msccl_files() {
   "$source"/tools/msccl-examples made
   diff -r made "$source"/tests/fuzz_seeds/msccl >/dev/null ||
     complain "tests/fuzz_seeds/msccl differs from what tools/msccl-examples makes"
+}
+
+# json_of VERB ARGUMENTS...: runs a verb with --json, and adds its objects to VERB.objects, one per line.
+json_of() {
+  run 0 "$@" --json
+  python3 -c '
+import json, sys
+text = open("out.txt").read()
+try: objects = [json.loads(text)]
+except ValueError: objects = [json.loads(line) for line in text.splitlines()]
+assert objects
+for found in objects:
+    assert list(found)[:2] == ["version", "verb"] and found["version"] == 1 and found["verb"] == sys.argv[1]
+    print(json.dumps(found))
+' "$1" >>"$1.objects" 2>/dev/null || complain "$*: not JSON, or without version and verb: $(head -c 200 out.txt)"
+}
+
+# Compares the fields of VERB.objects with the man page: all fields are in the page, and all fields of its section DATA
+# have been seen.
+fields_are_documented() {
+  python3 -c '
+import json, re, sys
+verb, page = sys.argv[1], open(sys.argv[2]).read()
+def words(lines): return {w for line in lines for w in re.findall(r"[a-z][a-z0-9_]*", line)}
+documented = words(re.findall(r"^\.(?:It )?Cm (.*)$", page, re.M))
+data = re.search(r"^\.Sh DATA$(.*?)^\.Sh ", page, re.M | re.S)
+promised = words(re.findall(r"^\.It Cm (.*)$", data.group(1), re.M)) if data else set()
+seen = set()
+def collect(value):
+    if isinstance(value, list):
+        for item in value: collect(item)
+    if isinstance(value, dict):
+        seen.update(value)
+        for key, item in value.items():
+            if key != "environment": collect(item)
+for line in open(verb + ".objects"): collect(json.loads(line))
+for what, names in (("not in the page", seen - documented), ("not seen", promised - seen)):
+    if names: print(f"  {verb}: fields that are {what}: {chr(32).join(sorted(names))}")
+sys.exit(bool(seen - documented or promised - seen))
+' "$1" "$source/docs/man/tutti-$1.1" || complain "fields of $1"
+}
+
+# Every verb prints its data with --json, or says why it has none.
+test_json() {
+  local verb
+  command -v python3 >/dev/null || { skip "python3 not found" && return; }
+  json_of list
+  json_of plan reduce_scatter.pat -n 4
+  json_of check allreduce barrier -n 2..4
+  printf 'tutti-plan 1\ncollective barrier\n' >broken.plan
+  "$tutti" check broken.plan --json >out.txt 2>err.txt
+  is "a refused plan: status" $? 1
+  has "a refused plan" "$(cat out.txt)" '"refusals": [{"plan": null, "reason": "broken.plan:'
+  cat out.txt >>check.objects
+  json_of sim allreduce.ring -n 4
+  json_of sim allreduce.ring --cluster ring:4
+  json_of sim --rows "$source/src/sim/wormhole_rows.csv"
+  json_of info -n 3
+  json_of info --fabrics
+  json_of info --reshard "S0 S1" "S1 S0" --mesh 2x4 --shape 64x64
+  json_of layout --shape 2x4
+  json_of slices --shape 2x8 --ranks 2
+  json_of topo t3000
+  json_of topo t3000 --walk 4
+  json_of topo ring:4 --routes 3-1,0-2
+  json_of tune -n 2 --time-ms 0 --bytes 8,64 barrier allreduce
+  json_of bench -n 2 --bytes 8 --time-ms 0
+  json_of bench kernels --bytes 4K --dtype f32 --time-ms 0
+  for verb in list plan check sim info layout slices topo tune bench; do fields_are_documented $verb; done
+  # Every verb has been asked, or refuses the option.
+  for verb in $("$tutti" help | awk '/^  / { print $1 }'); do
+    [ -s "$verb.objects" ] && continue
+    run 2 "$verb" --json
+    has "$verb has no data" "$err" "tutti $verb: there is no --json: it "
+  done
+  for verb in "plan barrier.direct -n 2" "layout --shape 2" "topo ring:3"; do
+    # shellcheck disable=SC2086
+    run 2 $verb --json --as svg
+    has_facts "two forms" "$err" "--json|--as svg"
+    # shellcheck disable=SC2086
+    run 0 $verb --as json
+    has "an older name" "$out" '{"version": 1, "verb": "'
+  done
+}
+
+# The measurements as JSON leave the table to --output.
+test_tune_json() {
+  run 0 tune -n 2 --time-ms 0 --bytes 8 barrier --json --output table
+  has "the table" "$(cat table)" "barrier"
+  has "the measurements" "$out" '"collective": "barrier", "bytes": [0], "chosen": ["'
+}
+
+test_version() {
+  run 0 --version
+  is "version" "$out" "tutti $(sed -n 's/^project(tutti VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")"
+  is "standard error" "$err" ""
 }
 
 test_help() {

@@ -46,7 +46,7 @@ test_generators() {
   has_facts "a line instead" "$(line ring)" "no ring|line: "
   run 0 topo mesh:256x256
   is "a large mesh: diameter" "$(line diameter)" "510 hops"
-  has_facts "a large mesh: ring" "$(line ring)" "65536 chips|--as json|1 link per hop"
+  has_facts "a large mesh: ring" "$(line ring)" "65536 chips|--json|1 link per hop"
 }
 
 test_walks() {
@@ -75,7 +75,7 @@ test_routes() {
 }
 
 test_forms() {
-  run 0 topo t3000 --as json
+  run 0 topo t3000 --json
   python3 -c '
 import json, sys
 c = json.load(open("out.txt"))
@@ -104,7 +104,7 @@ test_refusals() {
   run 1 topo t3000 --reserve 0:3
   has_facts "no such link" "$err" "channel 3|chip 0"
   run 2 topo t3000 --as png
-  has "the forms" "$err" "text, json, svg or html"
+  has "the forms" "$err" "text, svg or html (or --json)"
   run 2 topo t3000 --walk 4 --routes 0-1
   run 2 topo t3000 --routes 0-9
   has "no such chip" "$err" "chips of t3000"
@@ -136,7 +136,7 @@ test_left_open() {
   has "links between named chips" "$(grep '  0 - 1:' out.txt)" "0.2 = 1.6  0.3 = 1.7"
   has_facts "an unknown key" "$out" "line 7: 'colour' in Mesh|ignored"
   has_facts "hosts" "$out" "mesh 0: |2 x 1 hosts"
-  run 0 topo "$data/relaxed.yaml" --as json
+  run 0 topo "$data/relaxed.yaml" --json
   is "relaxed links in JSON" "$(grep -c '"relaxed": true' out.txt)" 7
   is "loose links in JSON" "$(grep -c '"loose": true' out.txt)" 7
   has "counts" "$out" '"relaxed": 7, "loose": 7,'
@@ -153,7 +153,7 @@ test_beyond_the_grid() {
   has "a shortest route" "$out" "5 > 11:"
   run 0 topo "$data/express.textproto" --routes 5-11 --dimension-order
   has "in dimension order" "$out" "5 > 8 > 11:"
-  run 0 topo "$data/express.textproto" --as json
+  run 0 topo "$data/express.textproto" --json
   has "JSON" "$out" '"beyond": [[0, 8], [3, 9], [4, 10], [5, 11]],'
   run 0 topo torus:6x3
   is "a torus alone" "$(line shape)" "a torus of 6 x 3"

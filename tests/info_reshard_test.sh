@@ -45,7 +45,7 @@ test_document() {
 
 test_json() {
   ask 0 "P:sum S0" "S1 S0" 2x2 8x8 --json
-  is "one line" "$out" '{"from": "P:sum S0", "to": "S1 S0", "steps": [{"step": "reduce_scatter", "axes": [0], "dim": 1, "moved": 64, "part": 64, "after": "S1 S0"}], "moved": 64, "largest": 128}'
+  is "one line" "$out" '{"version": 1, "verb": "info", "from": "P:sum S0", "to": "S1 S0", "steps": [{"step": "reduce_scatter", "axes": [0], "dim": 1, "moved": 64, "part": 64, "after": "S1 S0"}], "moved": 64, "largest": 128}'
   ask 0 S0 S1 2 8x8 --json
   has "alltoall" "$out" '"dim": 1, "out_dim": 0, '
   command -v python3 >/dev/null || { skip "python3 not found" && return; }

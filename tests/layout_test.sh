@@ -28,7 +28,7 @@ test_text() {
 
 test_json() {
   command -v python3 >/dev/null || { skip "python3 not found" && return; }
-  is "offsets" "$("$tutti" layout --shape 2x4 --tiles 2x2 --banks 2 --as json | python3 -c 'import json, sys
+  is "offsets" "$("$tutti" layout --shape 2x4 --tiles 2x2 --banks 2 --json | python3 -c 'import json, sys
 d = json.load(sys.stdin)
 print(d["bytes"], d["shape"], d["offsets"])')" "32 [1, 1, 1, 2, 4] [0, 4, 16, 20, 8, 12, 24, 28]"
 }
@@ -61,7 +61,7 @@ test_refusals() {
 --shape 4x4 --block 2x2|2|--block: |GRID:SHARD|'2x2'
 --shape 4x4 --blocks 2 --dim 2|2|--dim: |found '2'
 --shape 4x4 --blocks 2 --block-number 2|2|--block-number: |--blocks|found 2
---shape 4x4 --as gif|2|--as: |text, svg or json|'gif'
+--shape 4x4 --as gif|2|--as: |text or svg (or --json)|'gif'
 --shape 4x4 now|2|options only|'now'
 --shape 4x4 --width 2:1|1|tensor of f32, 1x1x1x4x4: |1x2 shards of 4x1|4x4
 --shape 100x100|1|100x100 elements|10000 elements|4096|16384

@@ -4,6 +4,7 @@
 
 #include "base/types.h"
 #include "bench/core/core.h"
+#include "cli/json.h"
 
 static const char *op_name(const struct bench_row *row) {
   return tu_reduces(row->collective) ? tutti_op_name(row->op) : "none";
@@ -103,9 +104,10 @@ static void print_own(const struct bench_row *row, const char *separator) {
 
 static void print_json(const struct bench_options *options, const struct bench_row *row) {
   struct fields f = list_fields(options, row);
+  json_print_head("bench");
   for (uint32_t i = 0; i < f.count; i++) {
     const struct field *field = &f.all[i];
-    printf("%s\"%s\": ", i ? ", " : "{", field->name);
+    printf(", \"%s\": ", field->name);
     if (field->word) printf("\"%s\"", field->word);
     else printf("%s", field->number[0] ? field->number : "null");
   }

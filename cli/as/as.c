@@ -106,7 +106,12 @@ static int run(int argc, char **argv) {
   return r.execute ? as_execute(as) : print(&r);
 }
 
-const struct cli_verb cli_as = {"as", "check, lower and print PTO assembly, or execute it",
-                                "as FILE [--lower] [--tiles ROWSxCOLS] [--ping-pong] [-o FILE], or "
-                                "as --execute FILE [options], under tutti run",
-                                run};
+const struct cli_verb cli_as = {
+    .name = "as",
+    .summary = "check, lower and print PTO assembly, or execute it",
+    .synopsis =
+        "as FILE [--lower] [--tiles ROWSxCOLS] [--ping-pong] [-o FILE], or "
+        "as --execute FILE [options], under tutti run",
+    .run = run,
+    .no_data = "it prints PTO assembly, or runs it",
+};

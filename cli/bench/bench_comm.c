@@ -6,6 +6,7 @@
 
 #include "boot/identity.h"
 #include "cli/bench/bench.h"
+#include "cli/json.h"
 #include "comm/comm.h"
 
 enum { SAMPLES_MIN = 20, SAMPLES_MAX = 20000, WARM = 20, RANKS_MAX = 1024, ALIVE_MAX = 100000 };
@@ -108,9 +109,10 @@ static void print_head(const struct comm_bench *b) {
 
 static void print_row(const struct comm_bench *b, const struct row *r) {
   double kib = r->shared_bytes / 1024;
+  if (b->json) json_print_head("bench");
   if (b->json)
     printf(
-        "{\"ranks\": %u, \"alive\": %u, \"bytes\": %zu, \"dup_us\": %.2f, \"call_us\": %.2f, \"free_us\": %.2f, "
+        ", \"ranks\": %u, \"alive\": %u, \"bytes\": %zu, \"dup_us\": %.2f, \"call_us\": %.2f, \"free_us\": %.2f, "
         "\"together_us\": %.2f, \"together_us_p99\": %.2f, \"shared_kib\": %.0f, \"wrong\": %.0f}\n",
         b->ranks, b->alive, r->bytes, r->us[DUP], r->us[CALL], r->us[FREE], r->us[TOGETHER], r->p99_us, kib, r->wrong);
   else

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "boot/identity.h"
+#include "cli/json.h"
 #include "comm/comm.h"
 #include "mover/remote.h"
 #include "plan/placement.h"
@@ -61,8 +62,9 @@ static void print_row(struct hosts_bench *b, uint32_t peer, enum hosts_test test
   const struct wire_name n = name_of(b, peer);
   const double gbs = (double)bytes / 1000 / r->us;
   if (b->json) {
+    json_print_head("bench");
     printf(
-        "{\"links\": \"hosts\", \"test\": \"%s\", \"rank\": 0, \"peer\": %u, \"wire\": \"%s\", \"fabric\": \"%s\", "
+        ", \"links\": \"hosts\", \"test\": \"%s\", \"rank\": 0, \"peer\": %u, \"wire\": \"%s\", \"fabric\": \"%s\", "
         "\"bytes\": %zu, \"time_us\": %.3f, \"time_us_min\": %.3f, \"gbs\": %.6g, \"cpu_us\": %.3f, "
         "\"cpu_us_peer\": %.3f, \"wrong\": %.0f}\n",
         test_names[test], peer, n.wire, n.fabric, bytes, r->us, r->us_min, gbs, r->cpu_us, r->peer_us, r->wrong);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "cli/bench/bench.h"
+#include "cli/json.h"
 #include "cli/names.h"
 #include "engine/copy.h"
 #include "engine/isa.h"
@@ -121,9 +122,10 @@ static void measure_row(struct kernels_bench *k, const struct work *works, int w
       continue;
     }
     double speed = measure(k, w, type, bytes);
+    if (k->json) json_print_head("bench");
     if (k->json)
       printf(
-          "{\"isa\": \"%s\", \"kernel\": \"%s\", \"dtype\": \"%s\", \"bytes\": %zu, \"sources\": %u, \"targets\": "
+          ", \"isa\": \"%s\", \"kernel\": \"%s\", \"dtype\": \"%s\", \"bytes\": %zu, \"sources\": %u, \"targets\": "
           "%u, \"past_caches\": %s, \"gbs\": %.4g}\n",
           tu_isa_used(), w->copy ? "copy" : tu_operations[w->op].name, w->copy ? "none" : row, bytes, w->sources,
           w->targets, w->stream ? "true" : "false", speed);

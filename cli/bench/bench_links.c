@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "boot/identity.h"
+#include "cli/json.h"
 #include "sim/link_model.h"
 
 static const char verb_name[] = "bench links";
@@ -68,18 +69,21 @@ static void print_advice(const struct tu_wire_advice *a) {
 static void print_rows_json(const struct tu_wire_figures *f) {
   for (uint32_t i = 0; i < f->bandwidth_count; i++) {
     const struct tu_wire_bandwidth *b = &f->bandwidths[i];
-    printf("{\"links\": \"bandwidth\", \"bytes\": %zu, \"channels\": %u, \"gbs\": %.6g, \"best\": %s}\n", b->bytes,
+    json_print_head("bench");
+    printf(", \"links\": \"bandwidth\", \"bytes\": %zu, \"channels\": %u, \"gbs\": %.6g, \"best\": %s}\n", b->bytes,
            b->channels, b->gbs, tu_wire_best(f, b->bytes) == b ? "true" : "false");
   }
   for (uint32_t i = 0; i < f->ping_count; i++) {
     const struct tu_wire_ping *p = &f->pings[i];
-    printf("{\"links\": \"ping\", \"bytes\": %zu, \"hops\": %u, \"channels\": %u, \"ns\": %.1f, \"ns_min\": %.1f}\n",
+    json_print_head("bench");
+    printf(", \"links\": \"ping\", \"bytes\": %zu, \"hops\": %u, \"channels\": %u, \"ns\": %.1f, \"ns_min\": %.1f}\n",
            p->bytes, p->hops, p->channels, p->ns, p->ns_min);
   }
   for (uint32_t i = 0; i < f->trip_count; i++) {
     const struct tu_wire_trip *t = &f->trips[i];
+    json_print_head("bench");
     printf(
-        "{\"links\": \"trip\", \"bytes\": %zu, \"full_ns\": %.1f, \"acks_ns\": %.1f, \"receiver_ns\": %.1f, "
+        ", \"links\": \"trip\", \"bytes\": %zu, \"full_ns\": %.1f, \"acks_ns\": %.1f, \"receiver_ns\": %.1f, "
         "\"issue_ns\": %.1f, \"answer_ns\": %.1f, \"ideal_ns\": %.1f, \"wire_ns\": %.1f, \"hop_ns\": %.1f}\n",
         t->bytes, t->full_ns, t->acks_ns, t->receiver_ns, t->issue_ns, t->answer_ns, t->ideal_ns, t->wire_ns,
         t->hop_ns);
@@ -90,8 +94,9 @@ static void print_json(const struct tu_wire_figures *f) {
   struct tu_wire_advice a;
   print_rows_json(f);
   if (!tu_wire_advise(f, &a)) return;
+  json_print_head("bench");
   printf(
-      "{\"links\": \"advice\", \"slot_bytes_low\": %zu, \"slot_bytes_high\": %zu, \"outstanding_bytes\": %zu, "
+      ", \"links\": \"advice\", \"slot_bytes_low\": %zu, \"slot_bytes_high\": %zu, \"outstanding_bytes\": %zu, "
       "\"slots\": %u, \"crossover_bytes\": %zu}\n",
       a.slot_low, a.slot_high, a.outstanding_bytes, a.slots, a.crossover_bytes);
 }

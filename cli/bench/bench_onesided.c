@@ -9,6 +9,7 @@
 #include "base/types.h"
 #include "boot/identity.h"
 #include "cli/bench/bench.h"
+#include "cli/json.h"
 #include "onesided/staged.h"
 
 enum { COLS = 256, TILES_MAX = 16, RUNS_MIN = 5, RUNS_MAX = 4096, RANKS_MAX = 1024 };
@@ -161,8 +162,9 @@ static int measure_row(const struct onesided_bench *b, const struct gathering *g
   double gbs[WAYS];
   for (int w = 0; w < WAYS; w++) gbs[w] = bytes / t.best[w] * 1e-9;
   if (b->json) {
+    json_print_head("bench");
     printf(
-        "{\"ranks\": %u, \"bytes\": %zu, \"tile_rows\": %zu, \"tile_cols\": %zu, \"straight_gbs\": %.4g, "
+        ", \"ranks\": %u, \"bytes\": %zu, \"tile_rows\": %zu, \"tile_cols\": %zu, \"straight_gbs\": %.4g, "
         "\"one_tile_gbs\": %.4g, \"two_tiles_gbs\": %.4g, \"ratio\": %.4g, \"wrong\": %zu}\n",
         b->ranks, g->rows * COLS * sizeof(float), size.rows, size.cols, gbs[STRAIGHT], gbs[ONE_TILE], gbs[TWO_TILES],
         t.ratio, t.wrong);
@@ -228,12 +230,13 @@ static int compare_paced(const struct onesided_bench *b) {
   if (code == CLI_GOOD && !on_one_host(b, &g)) return close_gathering(b, &g, code);
   if (code == CLI_GOOD && b->rank == 0) code = measure_paced(b, &g, ONE_TILE, &one);
   if (code == CLI_GOOD && b->rank == 0) code = measure_paced(b, &g, TWO_TILES, &two);
-  if (code == CLI_GOOD && b->rank == 0 && b->json)
+  if (code == CLI_GOOD && b->rank == 0 && b->json) {
+    json_print_head("bench");
     printf(
-        "{\"ranks\": %u, \"paced_loads\": %zu, \"load_us\": %d, \"store_us\": %d, \"one_tile_ms\": %.4g, "
+        ", \"ranks\": %u, \"paced_loads\": %zu, \"load_us\": %d, \"store_us\": %d, \"one_tile_ms\": %.4g, "
         "\"two_tiles_ms\": %.4g, \"ratio\": %.4g}\n",
         b->ranks, g.rows * b->ranks, PACED_US, PACED_US, one * 1e3, two * 1e3, one / two);
-  else if (code == CLI_GOOD && b->rank == 0)
+  } else if (code == CLI_GOOD && b->rank == 0)
     printf(
         "# %zu loads of %d us by a thread, stores of the same time: one tile %.2f ms, two tiles %.2f ms, ratio %.2f\n",
         g.rows * b->ranks, PACED_US, one * 1e3, two * 1e3, one / two);

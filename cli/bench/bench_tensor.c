@@ -6,6 +6,7 @@
 #include <tutti/tensor.h>
 
 #include "cli/bench/bench.h"
+#include "cli/json.h"
 #include "engine/copy.h"
 #include "tensor/map.h"
 
@@ -101,8 +102,9 @@ static int measure_row(const struct tensor_bench *k, const struct layout_row *ro
   memset(tensor, 1, extent);
   memset(packed, 2, bytes);
   measure(k, &fold, tensor, packed, bytes, speed);
+  if (k->json) json_print_head("bench");
   if (k->json)
-    printf("{\"layout\": \"%s\", \"bytes\": %zu, \"copy_gbs\": %.4g, \"pack_gbs\": %.4g, \"unpack_gbs\": %.4g}\n",
+    printf(", \"layout\": \"%s\", \"bytes\": %zu, \"copy_gbs\": %.4g, \"pack_gbs\": %.4g, \"unpack_gbs\": %.4g}\n",
            row->name, bytes, speed[COPY], speed[PACK], speed[UNPACK]);
   else
     printf("%-28s %10zu %8.1f %8.1f %8.1f %7.0f%% %7.0f%%\n", row->name, bytes, speed[COPY], speed[PACK], speed[UNPACK],

@@ -117,4 +117,5 @@ const struct cli_verb cli_run = {
     .summary = "start and monitor the ranks of a job, on this host or on several",
     .synopsis = "run -n N [options] -- program [arguments]",
     .run = run,
+    .no_data = "it runs a program, and prints what that prints",
 };

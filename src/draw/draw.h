@@ -20,7 +20,7 @@ struct tu_draw {
 
 void tu_draw_svg(const struct tu_draw *what, struct tu_text *text);
 void tu_draw_html(const struct tu_draw *what, struct tu_text *text);
-/* Appends the plan as JSON; tutti-plan(1) describes the format. */
+/* Appends the plan as fields of a JSON object, without the braces around them; tutti-plan(1) describes them. */
 void tu_draw_json(const struct tu_draw *what, struct tu_text *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* draw_json.c: prints a plan as one JSON object for other programs; tutti-plan(1) describes it. All keys are always
- * present. */
+/* draw_json.c: writes a plan as the fields of a JSON object for other programs; tutti-plan(1) describes them. All fields
+ * are always present. */
 #include "draw/draw_internal.h"
 #include "plan/plan_text.h"
 
@@ -78,7 +78,7 @@ void tu_draw_json(const struct tu_draw *what, struct tu_text *text) {
   struct tu_drawing d;
   tu_drawing_init(&d, p);
   tu_text_print(text,
-                "{\"form\": \"tutti-plan\", \"version\": 1,\n  \"collective\": \"%s\", \"algorithm\": \"%s\",\n"
+                "\"form\": \"tutti-plan\",\n  \"collective\": \"%s\", \"algorithm\": \"%s\",\n"
                 "  \"ranks\": %u, \"root\": %u, \"split\": %u,\n",
                 tu_collectives[p->collective].name, p->algorithm, p->ranks, p->root, p->split);
   tu_text_print(text, "  \"in_place\": %s, \"equal_blocks\": %s, \"rank_order\": %s, \"order\": \"%s\",\n",
@@ -89,6 +89,6 @@ void tu_draw_json(const struct tu_draw *what, struct tu_text *text) {
     print_rank(&d, rank, text);
     tu_text_print(text, rank + 1 < p->ranks ? ",\n" : "\n");
   }
-  tu_text_print(text, "  ]\n}\n");
+  tu_text_print(text, "  ]");
   tu_drawing_fini(&d);
 }

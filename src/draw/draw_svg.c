@@ -402,7 +402,7 @@ static void draw_words_only(struct ink *k, const char *summary) {
   if (k->what->summary) y = print_words(k, y, k->what->summary);
   y = print_words(k, y, summary);
   struct tu_text words = {0};
-  tu_text_print(&words, "Plans of more than %u ranks are not drawn. Use fewer ranks, or --as html or json.",
+  tu_text_print(&words, "Plans of more than %u ranks are not drawn. Use fewer ranks, --as html, or --json.",
                 TU_DRAW_RANKS_MAX);
   print_words(k, y, words.chars);
   tu_text_fini(&words);

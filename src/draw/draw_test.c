@@ -207,7 +207,9 @@ static void check_svg(const struct tu_draw *what, const char *name) {
 
 static void check_json(const struct tu_draw *what, const char *name) {
   struct tu_text text = {0};
+  tu_text_print(&text, "{");
   tu_draw_json(what, &text);
+  tu_text_print(&text, "}");
   const char *wrong = wrong_json(text.chars, text.chars + text.length);
   CHECK(!wrong, "%s: %s", name, wrong);
   tu_text_fini(&text);
