@@ -320,4 +320,5 @@ const struct cli_verb cli_check = {
     .summary = "prove that plans deliver the right data and cannot deadlock",
     .synopsis = "check [COLLECTIVE[.NAME]|FILE ...] [-n LO..HI] [--cluster CLUSTER] [options]",
     .run = run,
+    .arguments = "COLLECTIVE|ALGORITHM|FILE",
 };

@@ -18,6 +18,9 @@ int cli_fail(const char *verb, int exit_code, const char *format, ...) {
   return exit_code;
 }
 
+struct cli_verbs cli_verbs;
+struct cli_viewer cli_viewer;
+
 static void print_help(const struct cli_verb *verb, const struct cli_option *options, size_t option_count) {
   printf("usage: tutti %s\n\n%s\n\n", verb->synopsis, verb->summary);
   for (size_t i = 0; i <= option_count; i++) {
@@ -106,7 +109,8 @@ int cli_parse(const struct cli_verb *verb, const struct cli_option *options, siz
       continue;
     }
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-      print_help(verb, options, option_count);
+      if (cli_viewer.view) cli_viewer.view(cli_viewer.context, options, option_count);
+      else print_help(verb, options, option_count);
       *done = true;
       return CLI_GOOD;
     }

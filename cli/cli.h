@@ -25,8 +25,10 @@ struct cli_list {
 struct cli_option {
   const char *name; /* name of the option, for example "--json" or "-n" */
   enum cli_kind kind;
-  void *target;      /* variable that holds the option's default and receives its value */
-  const char *value; /* description of the value in the help text; NULL for flags */
+  void *target; /* variable that holds the option's default and receives its value */
+  /* description of the value in the help text; NULL for flags. Words in lower case separated by '|' are the possible
+   * values; completion.c knows some words in upper case, such as FILE or TYPE */
+  const char *value;
   const char *help;
 };
 
@@ -38,15 +40,28 @@ struct cli_verb {
   int (*run)(int argc, char **argv); /* runs the verb; argv[0] is its name; returns the exit status */
   /* what the verb prints instead of data, for the refusal of --json: "it ..."; NULL: it has the option --json */
   const char *no_data;
+  const char *arguments; /* what the arguments without an option are, as cli_option.value; NULL: there are none */
+  const char *parts;     /* first arguments after which the verb has other options, separated by '|'; NULL: none */
 };
 extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
-    cli_slices, cli_topo, cli_mpi, cli_top, cli_as;
+    cli_slices, cli_topo, cli_mpi, cli_top, cli_as, cli_completion;
+/* The verbs that this build of the command has. main sets it. */
+extern struct cli_verbs {
+  const struct cli_verb *const *items;
+  size_t count;
+} cli_verbs;
 
 /* Parses options ("--name value", "--name=value", "-n value") anywhere before "--". Other arguments, and all after
  * "--", stay in argv[1..*argc). --help prints the help and sets *done. For an unknown option, the message suggests the
  * most similar name. Returns CLI_GOOD, or CLI_USAGE after printing an error. */
 int cli_parse(const struct cli_verb *verb, const struct cli_option *options, size_t option_count, int *argc,
               char **argv, bool *done);
+
+/* If `view` is set, cli_parse hands the table of options to it for --help, and prints nothing. */
+extern struct cli_viewer {
+  void (*view)(void *context, const struct cli_option *options, size_t option_count);
+  void *context;
+} cli_viewer;
 
 /* Prints "tutti VERB: MESSAGE" to standard error; returns exit_code. */
 int cli_fail(const char *verb, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -287,6 +287,8 @@ static void print_json(const struct facts *f, const struct info_fabrics *fabrics
   json_end(&j);
 }
 
+#define NOT_GIVEN UINT32_MAX /* the number of ranks, if there is no -n */
+
 /* Sets *ranks to the number of ranks of this process's job. Outside a job, sets it to the number of CPUs, but at least
  * to 2. */
 static int default_ranks(uint32_t cpus, uint32_t *ranks) {
@@ -297,9 +299,10 @@ static int default_ranks(uint32_t cpus, uint32_t *ranks) {
   return CLI_GOOD;
 }
 
-/* Reads the argument of --hosts, if it is given; it sets the number of ranks. `ranks`: the number without options. */
-static int read_hosts(struct facts *facts, uint32_t ranks) {
-  if (facts->hosts.text && facts->ranks == ranks) facts->ranks = 0;
+/* Sets the number of ranks, if -n does not: by --hosts, or that of the job. */
+static int read_ranks(struct facts *facts) {
+  if (facts->ranks == NOT_GIVEN && !facts->hosts.text) return default_ranks(facts->cpus, &facts->ranks);
+  if (facts->ranks == NOT_GIVEN) facts->ranks = 0;
   return cli_hosts_read(&facts->hosts, "info", &facts->ranks);
 }
 
@@ -335,12 +338,10 @@ static int tell_fabrics(bool json) {
 
 static int run(int argc, char **argv) {
   struct tu_cpus mine;
-  struct facts facts = {.cpus = tu_cpus_mine(&mine)};
+  struct facts facts = {.cpus = tu_cpus_mine(&mine), .ranks = NOT_GIVEN};
   struct info_reshard reshard = {.type = "f32"};
   bool json = false, only_fabrics = false, done;
   const char *order = NULL;
-  int code = default_ranks(facts.cpus, &facts.ranks);
-  if (code != CLI_GOOD) return code;
   const struct cli_option options[] = {
       {"-n", CLI_UINT, &facts.ranks, "N", "number of ranks (those of the job, or one per CPU, at least 2)"},
       HOSTS_OPTION(&facts.hosts),
@@ -353,8 +354,7 @@ static int run(int argc, char **argv) {
       {"--type", CLI_STRING, &reshard.type, "TYPE", "with --reshard: datatype of the tensor (f32)"},
       JSON_OPTION(&json),
   };
-  const uint32_t ranks = facts.ranks;
-  code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
+  int code = cli_parse(&cli_info, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if ((code = cli_read_order("info", order, &facts.canonical)) != CLI_GOOD) return code;
   if (reshard.from && argc <= 2) {
@@ -365,7 +365,7 @@ static int run(int argc, char **argv) {
   if (reshard.mesh || reshard.shape) return cli_fail("info", CLI_USAGE, "--mesh and --shape need --reshard FROM TO");
   if (argc > 1) return cli_fail("info", CLI_USAGE, "expected options only, found '%s'", argv[1]);
   if (only_fabrics) return tell_fabrics(json);
-  if ((code = read_hosts(&facts, ranks)) == CLI_GOOD) code = tell(&facts, json);
+  if ((code = read_ranks(&facts)) == CLI_GOOD) code = tell(&facts, json);
   cli_hosts_fini(&facts.hosts);
   return code;
 }

@@ -148,7 +148,7 @@ static int run(int argc, char **argv) {
   bool done;
   const struct cli_option options[] = {
       {"--shape", CLI_STRING, &r.shape, "AxB..", "sizes of 1 to 5 dimensions"},
-      {"--dtype", CLI_STRING, &r.type, "T", "datatype of the elements (f32)"},
+      {"--dtype", CLI_STRING, &r.type, "TYPE", "datatype of the elements (f32)"},
       {"--tiles", CLI_STRING, &r.tiles, "RxC", "tiles of R rows and C columns (no tiles: row-major)"},
       {"--faces", CLI_STRING, &r.faces, "RxC", "with --tiles: faces of R rows and C columns in each tile"},
       {"--strides", CLI_STRING, &r.strides, "A,B..", "strides of the dimensions, in elements"},

@@ -87,4 +87,5 @@ const struct cli_verb cli_list = {
     .summary = "list the algorithms, one per line",
     .synopsis = "list [--json] [COLLECTIVE[.NAME] ...]",
     .run = run,
+    .arguments = "COLLECTIVE|ALGORITHM",
 };

@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 
 static const struct cli_verb *const verbs[] = {
-    &cli_run,  &cli_bench,  &cli_tune,   &cli_list, &cli_plan, &cli_check, &cli_sim,
-    &cli_info, &cli_layout, &cli_slices, &cli_topo, &cli_mpi,  &cli_top,
+    &cli_run,    &cli_bench,  &cli_tune, &cli_list, &cli_plan, &cli_check,      &cli_sim, &cli_info,
+    &cli_layout, &cli_slices, &cli_topo, &cli_mpi,  &cli_top,  &cli_completion,
 #if defined(TUTTI_PTO)
     &cli_as,
 #endif
@@ -18,7 +18,7 @@ enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *file) {
   fprintf(file, "usage: tutti VERB [options]\n\n");
-  for (size_t i = 0; i < VERBS; i++) fprintf(file, "  %-7s %s\n", verbs[i]->name, verbs[i]->summary);
+  for (size_t i = 0; i < VERBS; i++) fprintf(file, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
   fprintf(file, "\nSee tutti help VERB, and man tutti-VERB for details.\n");
 }
 
@@ -46,6 +46,7 @@ static int run_verb(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  cli_verbs = (struct cli_verbs){verbs, VERBS};
   if (argc < 2) {
     print_help(stderr);
     return CLI_USAGE;
@@ -59,7 +60,8 @@ int main(int argc, char **argv) {
     return CLI_GOOD;
   }
   struct tu_error error;
-  if (tu_env_check(&error) != TUTTI_OK) {
+  /* The script of `completion` does not depend on the environment. */
+  if (strcmp(argv[1], cli_completion.name) != 0 && tu_env_check(&error) != TUTTI_OK) {
     fprintf(stderr, "tutti: %s\n", error.text);
     return CLI_USAGE;
   }

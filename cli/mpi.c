@@ -126,4 +126,5 @@ const struct cli_verb cli_mpi = {
     .synopsis = "mpi [--report | --verify | --off] -- mpirun [arguments] program [arguments]",
     .run = run,
     .no_data = "it runs a program, and prints what that prints",
+    .arguments = "PROGRAM",
 };

@@ -29,11 +29,11 @@ struct onto {
 };
 
 /* The options of the mapping, for a verb's table of options. */
-#define ONTO_OPTIONS(o)                                                                                       \
-  {"--cluster", CLI_STRING, &(o)->what, "CLUSTER", "map the plan onto this cluster; see tutti topo"},         \
-      {"--reserve", CLI_STRING, &(o)->reserve, "WHICH", "links of the cluster that must not be used"},        \
-      {"--place", CLI_STRING, &(o)->place, "HOW", "order of the ranks: ring, grid, number or auto (auto)"}, { \
-    "--dimension-order", CLI_FLAG, &(o)->dimension_order, NULL, "use dimension-order routing on a grid"       \
+#define ONTO_OPTIONS(o)                                                                                             \
+  {"--cluster", CLI_STRING, &(o)->what, "CLUSTER", "map the plan onto this cluster; see tutti topo"},               \
+      {"--reserve", CLI_STRING, &(o)->reserve, "none|dispatch|LIST", "links of the cluster that must not be used"}, \
+      {"--place", CLI_STRING, &(o)->place, "ring|grid|number|auto", "order of the ranks on the chips (auto)"}, {    \
+    "--dimension-order", CLI_FLAG, &(o)->dimension_order, NULL, "use dimension-order routing on a grid"             \
   }
 
 /* Loads the cluster, and finds its grid and its ring. All functions of this file that return int print errors and

@@ -253,4 +253,5 @@ const struct cli_verb cli_plan = {
         "plan COLLECTIVE.NAME -n N [--as FORM] [options], plan FILE [--in-place] [--as "
         "FORM], or either with --cluster CLUSTER",
     .run = run,
+    .arguments = "ALGORITHM|FILE",
 };

@@ -171,7 +171,7 @@ static int run(int argc, char **argv) {
       {"--pages", CLI_STRING, &r.pages, "RxC", "rows and columns of a page, which is never cut (1x1)"},
       {"--max-slice", CLI_UINT, &r.max_slice, "P", "maximum size of a slice, in pages"},
       {"--max-bytes", CLI_BYTES, &r.max_bytes, "B", "maximum size of a slice, in bytes"},
-      {"--dtype", CLI_STRING, &r.type, "T", "datatype of the elements, for --max-bytes (f32)"},
+      {"--dtype", CLI_STRING, &r.type, "TYPE", "datatype of the elements, for --max-bytes (f32)"},
       {"--buffers", CLI_STRING, &r.buffers, "S,I,O,C",
        "pages of a pipeline's buffers; a slice has at most min(S, I + O) + C"},
       {"--slice", CLI_STRING, &r.slice, "RxC", "rows and columns of a slice, in pages (as many as fit)"},

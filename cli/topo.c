@@ -242,8 +242,8 @@ static int run(int argc, char **argv) {
   struct request r = {.as = "text"};
   bool done;
   const struct cli_option options[] = {
-      {"--reserve", CLI_STRING, &r.reserve, "WHICH",
-       "links that must not be used: none, dispatch, or 0:8,3:9 (those of the preset)"},
+      {"--reserve", CLI_STRING, &r.reserve, "none|dispatch|LIST",
+       "links that must not be used, for example 0:8,3:9 (those of the preset)"},
       {"--as", CLI_STRING, &r.as, "text|svg|html", "text, a picture or an interactive page (text)"},
       JSON_OPTION(&r.json),
       {"--title", CLI_STRING, &r.title, "WORDS", "title of a picture (the cluster's name)"},
@@ -276,4 +276,5 @@ const struct cli_verb cli_topo = {
     .summary = "print chips, links, rings and routes of a cluster, as text, data or a picture",
     .synopsis = "topo CLUSTER [options]",
     .run = run,
+    .arguments = "CLUSTER",
 };

@@ -301,4 +301,5 @@ const struct cli_verb cli_tune = {
     .summary = "measure the algorithms on this machine and write a selection table",
     .synopsis = "tune [COLLECTIVE ...] -n N [--output FILE] [options]",
     .run = run,
+    .arguments = "FAMILY",
 };

@@ -15,6 +15,12 @@ foreach(page ${pages})
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
+# Completion, where bash-completion and zsh look for it.
+if(NOT CMAKE_CROSSCOMPILING)
+  install(FILES ${CMAKE_BINARY_DIR}/completion/tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${CMAKE_BINARY_DIR}/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endif()
+
 # tutti.pc computes the prefix from its own location, so that an installed tree can be moved.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} OR IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})

@@ -482,6 +482,62 @@ test_tune_json() {
   has "the measurements" "$out" '"collective": "barrier", "bytes": [0], "chosen": ["'
 }
 
+# suggest WORD...: what bash suggests for the last word.
+suggest() {
+  (
+    # shellcheck disable=SC1091
+    . ./completion.bash
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    _tutti
+    echo "${COMPREPLY[*]}"
+  )
+}
+
+test_completion() {
+  local verb option shown
+  run 0 completion bash
+  is "standard error" "$err" ""
+  cp out.txt completion.bash
+  bash -n completion.bash 2>err.txt || complain "not bash: $(cat err.txt)"
+  is "an installed script" "$(diff completion.bash "$build/completion/tutti" 2>&1)" ""
+  is "verbs" "$(suggest tutti '' | tr ' ' '\n' | sort | tr '\n' ' ')" \
+    "$({ echo help; "$tutti" help | awk '/^  / { print $1 }'; } | sort | tr '\n' ' ')"
+  is "a verb" "$(suggest tutti be)" bench
+  is "a verb after help" "$(suggest tutti help pl)" plan
+  # All options of all verbs.
+  for verb in $(suggest tutti ''); do
+    [ "$verb" = help ] && continue
+    shown=" $(suggest tutti "$verb" x -) "
+    for option in $("$tutti" help "$verb" | awk '/^  -/ { print $1 }'); do has "options of $verb" "$shown" " $option "; done
+  done
+  is "options of a part" "$(suggest tutti bench kernels --i)" --isa
+  is "a part" "$(suggest tutti bench ker)" kernels
+  is "values of an option" "$(suggest tutti plan --as s)" svg
+  is "values after =" "$(suggest tutti plan --as = s)" svg
+  is "all values after =" "$(suggest tutti check --order =)" "any canonical"
+  is "no values" "$(suggest tutti check -n a)" ""
+  is "datatypes" "$(suggest tutti bench --dtype f8)" "f8e4m3 f8e5m2"
+  is "operations" "$(suggest tutti bench --op m)" "min max"
+  is "collectives" "$(suggest tutti tune all)" "allreduce allgather alltoall"
+  is "algorithms" "$(suggest tutti plan allreduce.ri)" allreduce.ring
+  is "clusters" "$(suggest tutti topo t3)" t3000
+  : >mine.plan
+  is "files" "$(suggest tutti plan min)" mine.plan
+  is "files of an option" "$(suggest tutti run --hostfile min)" mine.plan
+  is "programs" "$(suggest tutti run -n 2 -- bas | tr ' ' '\n' | sort -u | grep -xc bash)" 1
+  is "arguments of a program" "$(suggest tutti run -n 2 -- cat min)" mine.plan
+  TUTTI_WRONG=1 run 0 completion zsh
+  is "standard error" "$err" ""
+  has "head" "$(head -1 out.txt)" "#compdef tutti"
+  is "an installed script" "$(diff out.txt "$build/completion/_tutti" 2>&1)" ""
+  if command -v zsh >/dev/null; then zsh -n out.txt 2>err.txt || complain "not zsh: $(cat err.txt)"
+  else skip "zsh not found"; fi
+  run 2 completion fish
+  has_facts "another shell" "$err" "bash or zsh|'fish'"
+  run 2 completion
+  has_facts "no shell" "$err" "bash or zsh|nothing"
+}
+
 test_version() {
   run 0 --version
   is "version" "$out" "tutti $(sed -n 's/^project(tutti VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")"
@@ -513,5 +569,5 @@ test_help() {
   has "an option like no other" "$err" "unknown option '--xyz'; tutti plan --help lists the options"
 }
 
-source=$1
+source=$1 build=$2
 run_tests

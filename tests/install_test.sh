@@ -83,7 +83,8 @@ files() {
   local wanted="$tree/include/tutti/tutti.h $tree/include/tutti/tutti.hpp $tree/include/tutti/pto/comm/pto_comm_inst.hpp $libdir/libtutti.so $libdir/libtutti.so.0 $libdir/libtutti.a $tutti
     $libdir/cmake/tutti/tuttiConfig.cmake $libdir/cmake/tutti/tuttiConfigVersion.cmake
     $tree/share/man/man7/tutti.7 $tree/share/man/man3/tutti_init.3 $tree/share/man/man3/tutti_allreduce.3 $tree/share/man/man3/tutti_wait.3
-    $tree/share/man/man3/tutti_hpp.3"
+    $tree/share/man/man3/tutti_hpp.3
+    $tree/share/bash-completion/completions/tutti $tree/share/zsh/site-functions/_tutti"
   # shellcheck disable=SC2086
   ls $wanted
 }

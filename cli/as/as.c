@@ -114,4 +114,5 @@ const struct cli_verb cli_as = {
         "as --execute FILE [options], under tutti run",
     .run = run,
     .no_data = "it prints PTO assembly, or runs it",
+    .arguments = "FILE",
 };

@@ -220,4 +220,6 @@ const struct cli_verb cli_bench = {
         "[options], bench tensor [options], bench onesided -n N [options], bench comm -n N [options], or bench links "
         "[-n N] [options] or --hosts [options]",
     .run = run,
+    .arguments = "COLLECTIVE|ALGORITHM",
+    .parts = "kernels|tensor|onesided|comm|links",
 };

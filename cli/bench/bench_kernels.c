@@ -153,8 +153,8 @@ static int read_options(const struct cli_verb *verb, int argc, char **argv, stru
   const char *sizes = "64K,64M", *type = NULL;
   const struct cli_option table[] = {
       {"--bytes", CLI_STRING, &sizes, "LIST", "sizes of the arrays, in bytes (64K,64M)"},
-      {"--dtype", CLI_STRING, &type, "T", "measure only this datatype (all)"},
-      {"--isa", CLI_STRING, &k->isa, "NAME", "measure only this instruction set (all)"},
+      {"--dtype", CLI_STRING, &type, "TYPE", "measure only this datatype (all)"},
+      {"--isa", CLI_STRING, &k->isa, "ISA", "measure only this instruction set (all)"},
       {"--time-ms", CLI_UINT, &k->time_ms, "T", "approximate time to measure each figure, in ms (10)"},
       {"--json", CLI_FLAG, &k->json, NULL, "print one JSON object per line"},
   };

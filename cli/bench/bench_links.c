@@ -212,10 +212,11 @@ int bench_links(int argc, char **argv) {
       {"--ping-bytes", CLI_STRING, &pings, "LIST", "sizes for ring pings and round trips (16 to 1K)"},
       {"--channels", CLI_STRING, &channels, "LIST", "channels per direction, for bandwidth (1,2,3,4,8,16,30)"},
       {"--slots", CLI_UINT, &b.slots, "S", "slots of each channel (2)"},
-      {"--flag", CLI_STRING, &flag, "HOW", "merged (flag and payload in one transfer) or separate (merged)"},
+      {"--flag", CLI_STRING, &flag, "merged|separate", "flag and payload in one transfer, or in two (merged)"},
       {"--time-ms", CLI_UINT, &b.time_ms, "T", "approximate time to measure each figure, in ms (20)"},
-      {"--bind", CLI_STRING, &bind, "HOW", "core or none, as for tutti run (core)"},
-      {"--links", CLI_STRING, &links, "MODEL", "measure nothing; simulate links of the model, as tutti sim does"},
+      {"--bind", CLI_STRING, &bind, "core|none", "bind each rank to one CPU, as tutti run does (core)"},
+      {"--links", CLI_STRING, &links, "wormhole|plain|FILE",
+       "measure nothing; simulate links of the model, as tutti sim does"},
       {"--json", CLI_FLAG, &json, NULL, "print one JSON object per line"},
   };
   char **copy = tu_allocate((size_t)argc, sizeof *copy);

@@ -118,4 +118,5 @@ const struct cli_verb cli_run = {
     .synopsis = "run -n N [options] -- program [arguments]",
     .run = run,
     .no_data = "it runs a program, and prints what that prints",
+    .arguments = "PROGRAM",
 };

@@ -120,6 +120,8 @@ tutti_err tu_cluster_read(const char *data, size_t bytes, const char *name, stru
  * Otherwise the caller destroys *cluster, also after an error. Both functions must be called within tu_arena_build
  * (base/arena.h), which handles a lack of memory. */
 tutti_err tu_cluster_preset(const char *what, struct tu_cluster **cluster, struct tu_error *error);
+/* Returns the name of a preset; NULL: there are no more than `number`. */
+const char *tu_cluster_preset_name(uint32_t number);
 tutti_err tu_cluster_generate(const char *what, struct tu_cluster **cluster, struct tu_error *error);
 
 /* Sets which links are reserved. `which` is one of

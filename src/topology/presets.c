@@ -108,6 +108,8 @@ tutti_err tu_cluster_preset(const char *what, struct tu_cluster **cluster, struc
   return TUTTI_OK;
 }
 
+const char *tu_cluster_preset_name(uint32_t number) { return number < PRESETS ? presets[number].name : NULL; }
+
 struct job {
   const char *what;
   struct tu_cluster *cluster;
