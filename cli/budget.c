@@ -11,6 +11,7 @@
 
 #include "algo/cost.h"
 #include "base/text.h"
+#include "cli/units.h"
 
 /* The cost of a plan is not estimated if the number of ranks times the number of chunks per block (of all lanes) is at
  * most RANKS_FEW. For such a plan, the estimate costs more than building it. */
@@ -170,27 +171,6 @@ static const struct tu_algorithm *other_algorithm(const struct budget_question *
   return best;
 }
 
-static void print_seconds(struct tu_text *text, double seconds) {
-  static const struct {
-    double seconds;
-    const char *name;
-  } units[] = {{31557600, "years"}, {86400, "days"}, {3600, "hours"}, {60, "minutes"}};
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-    if (seconds >= 2 * units[i].seconds) {
-      tu_text_print(text, "%.0f %s", seconds / units[i].seconds, units[i].name);
-      return;
-    }
-  tu_text_print(text, "%.2g s", seconds);
-}
-
-static void print_bytes(struct tu_text *text, double bytes) {
-  static const char *const names[] = {"MiB", "GiB", "TiB", "PiB"};
-  size_t unit = 0;
-  bytes /= 1 << 20;
-  for (; bytes >= 1024 && unit < 3; unit++) bytes /= 1024;
-  tu_text_print(text, "%.3g %s", bytes, names[unit]);
-}
-
 static int refuse(const struct budget_question *q, const struct price *price, struct bounds *b) {
   const char *collective = tu_collectives[q->what.algorithm->collective].name;
   struct tu_text text = {0};
@@ -198,15 +178,9 @@ static int refuse(const struct budget_question *q, const struct price *price, st
   tu_text_print(&text, "%s.%s with %u ranks has about %.2g steps%s, and ", collective, q->what.algorithm->name,
                 q->what.ranks, price->steps, q->what.rank == TU_ALL_RANKS ? "" : " per rank");
   if (q->times > 1) tu_text_print(&text, "%u such plans ", q->times);
-  tu_text_print(&text, "would take about ");
-  print_seconds(&text, price->seconds);
-  tu_text_print(&text, " and ");
-  print_bytes(&text, price->bytes);
-  tu_text_print(&text, "; the limits are ");
-  print_seconds(&text, b->seconds);
-  tu_text_print(&text, " (--max-seconds) and ");
-  print_bytes(&text, b->bytes);
-  tu_text_print(&text, " of free memory");
+  tu_text_print(&text, "would take about %s and %s; the limits are %s (--max-seconds) and %s of free memory",
+                units_duration(price->seconds).chars, units_bytes(price->bytes).chars, units_duration(b->seconds).chars,
+                units_bytes(b->bytes).chars);
   uint32_t ranks = ranks_possible(q, b);
   if (ranks > 0) tu_text_print(&text, "; possible with up to %u ranks", ranks);
   const struct tu_algorithm *other = other_algorithm(q, b, &least);

@@ -13,6 +13,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/onto.h"
+#include "cli/units.h"
 #include "plan/plan_relabel.h"
 
 /* The options of `tutti check`, and the counts of checked plans so far. */
@@ -197,12 +198,13 @@ static void print_proof(const struct tally *t) {
       "proved: every output has the result of the collective; steps that share memory are ordered; no deadlock "
       "with %u %s per channel, for messages of any size\n",
       t->credits, t->credits == 1 ? "credit" : "credits");
-  printf("plans that combine in rank order: %llu", (unsigned long long)t->in_rank_order);
+  printf("plans that combine in rank order: %s", units_count(t->in_rank_order).chars);
   const uint64_t *of = t->of_class;
   if (of[TU_CANONICAL] + of[TU_UNIFORM] + of[TU_BY_CHUNK] > 0)
-    printf("; order of reduction: canonical %llu, uniform %llu, by chunk %llu", (unsigned long long)of[TU_CANONICAL],
-           (unsigned long long)of[TU_UNIFORM], (unsigned long long)of[TU_BY_CHUNK]);
-  if (t->scratch_max > 0) printf("; largest scratch: %u chunks per rank (%s)", t->scratch_max, t->scratch_of);
+    printf("; order of reduction: canonical %s, uniform %s, by chunk %s", units_count(of[TU_CANONICAL]).chars,
+           units_count(of[TU_UNIFORM]).chars, units_count(of[TU_BY_CHUNK]).chars);
+  if (t->scratch_max > 0)
+    printf("; largest scratch: %s chunks per rank (%s)", units_count(t->scratch_max).chars, t->scratch_of);
   printf("\n");
 }
 
@@ -248,7 +250,7 @@ static int finish(struct tally *t) {
     print_json(t);
   } else {
     print_proof(t);
-    printf("%llu plans proved, %llu refused\n", (unsigned long long)t->proved, (unsigned long long)t->refused);
+    printf("%s plans proved, %s refused\n", units_count(t->proved).chars, units_count(t->refused).chars);
   }
   return t->refused ? CLI_FAILED : CLI_GOOD;
 }

@@ -15,6 +15,7 @@
 #include "cli/info.h"
 #include "cli/json.h"
 #include "cli/names.h"
+#include "cli/units.h"
 #include "comm/comm.h"
 #include "engine/isa.h"
 #include "engine/kernels.h"
@@ -106,11 +107,7 @@ static struct choice choose(const struct facts *f, tutti_collective c, size_t by
   return choice;
 }
 
-static void print_size(size_t bytes) {
-  char text[INFO_SIZE_CHARS];
-  info_size(bytes, text);
-  fputs(text, stdout);
-}
+static void print_size(size_t bytes) { fputs(units_bytes((double)bytes).chars, stdout); }
 
 /* Returns true if every rank knows the size of the whole call. Only then can the selection depend on the size. In a
  * gatherv, for example, only the root knows the sizes of all blocks. */

@@ -6,10 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INFO_SIZE_CHARS = 32 };
-/* Writes a size in the largest unit in which it is an integer, for example "64 KiB". */
-void info_size(size_t bytes, char text[INFO_SIZE_CHARS]);
-
 /* The distance between the first two CPUs that this process may use, measured with cache lines. */
 struct info_distance {
   uint32_t cpus[2];

@@ -10,6 +10,7 @@
 #include "cli/info.h"
 #include "cli/json.h"
 #include "cli/names.h"
+#include "cli/units.h"
 #include "tensor/reshard.h"
 
 enum { AXES = TUTTI_MESH_AXES, RANKS_MAX = 1 << 20 };
@@ -111,7 +112,7 @@ static int read_question(const struct info_reshard *asked, struct question *q) {
 static unsigned shown_dim(const struct question *q, uint8_t dim) { return dim + q->dims - TUTTI_DIMS; }
 
 static void print_step(const struct question *q, const struct tu_reshard_step *s) {
-  char axes[16], dims[32] = "", after[TU_DISTRIBUTION_CHARS], moved[INFO_SIZE_CHARS], part[INFO_SIZE_CHARS];
+  char axes[16], dims[32] = "", after[TU_DISTRIBUTION_CHARS];
   size_t length = 0;
   for (uint32_t a = 0; a < q->axes; a++)
     if (s->axes >> a & 1) length += (size_t)snprintf(axes + length, sizeof axes - length, "%s%u", length ? "," : "", a);
@@ -120,22 +121,19 @@ static void print_step(const struct question *q, const struct tu_reshard_step *s
   if (s->kind == TU_RESHARD_ALLTOALL)
     snprintf(dims, sizeof dims, "%u to %u", shown_dim(q, s->out_dim), shown_dim(q, s->dim));
   tu_distribution_print(&s->after, q->axes, q->dims, after);
-  info_size(s->moved, moved);
-  info_size(s->part_bytes, part);
-  printf("  %-15s %-6s %-7s %10s  %10s  %s\n", tu_reshard_names[s->kind], axes, dims, moved, part, after);
+  printf("  %-15s %-6s %-7s %10s  %10s  %s\n", tu_reshard_names[s->kind], axes, dims,
+         units_bytes((double)s->moved).chars, units_bytes((double)s->part_bytes).chars, after);
 }
 
 static void print_text(const struct question *q, const struct tu_route *route) {
-  char moved[INFO_SIZE_CHARS], part[INFO_SIZE_CHARS];
   if (route->count == 0) {
     printf("%s to %s: every rank has its part already; nothing moves\n", q->from, q->to);
     return;
   }
   printf("  %-15s %-6s %-7s %10s  %10s  %s\n", "step", "axes", "dim", "moved", "then part", q->from);
   for (uint32_t i = 0; i < route->count; i++) print_step(q, &route->steps[i]);
-  info_size(route->moved, moved);
-  info_size(route->largest_bytes, part);
-  printf("a rank moves %s; its largest part has %s\n", moved, part);
+  printf("a rank moves %s; its largest part has %s\n", units_bytes((double)route->moved).chars,
+         units_bytes((double)route->largest_bytes).chars);
 }
 
 static void print_step_json(const struct question *q, const struct tu_reshard_step *s, struct json *j) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "algo/composite.h"
+#include "cli/units.h"
 #include "plan/plan_messages.h"
 #include "plan/plan_relabel.h"
 
@@ -300,10 +301,10 @@ static void print_directed(const struct tu_cluster *c, uint32_t link, struct tu_
 
 void onto_say_loads(const struct onto *o, struct tu_text *text) {
   uint32_t busiest = tu_loads_busiest(&o->loads);
-  tu_text_print(text, "%zu message%s", o->messages, o->messages == 1 ? "" : "s");
+  tu_text_print(text, "%s message%s", units_count(o->messages).chars, o->messages == 1 ? "" : "s");
   if (busiest == TU_NONE) return;
   if (o->loads.hops_max == 1) tu_text_print(text, ", all between neighbours");
-  else tu_text_print(text, ", %llu hops, %u at most", (unsigned long long)o->loads.hops, o->loads.hops_max);
+  else tu_text_print(text, ", %s hops, %u at most", units_count(o->loads.hops).chars, o->loads.hops_max);
   tu_text_print(text, "; the busiest link carries %.6g block%s: ", o->loads.amounts[busiest],
                 o->loads.amounts[busiest] == 1 ? "" : "s");
   print_directed(o->cluster, busiest, text);

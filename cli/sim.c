@@ -14,6 +14,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/sim_cluster.h"
+#include "cli/units.h"
 #include "sim/sim_spread.h"
 
 struct question {
@@ -111,16 +112,18 @@ static void print_json(const struct question *q, const struct tu_sim_report *r) 
 
 static void print_table(const struct question *q, const struct tu_sim_report *r) {
   const struct tu_sim_cost *cost = &q->cost;
-  printf("%s.%s, %u ranks, %llu bytes; alpha %g s, beta %g s/B, gamma %g s/B\n", q->collective, q->algorithm, q->ranks,
-         (unsigned long long)q->bytes, cost->alpha, cost->beta, cost->gamma);
-  printf("  time            %.9g s\n", r->time_s);
-  printf("  messages        %llu\n", (unsigned long long)r->messages);
-  printf("  bytes sent      %.9g by the rank that sends most\n", r->bytes_sent_max);
-  printf("  critical chain  %llu messages, %.9g bytes sent, %.9g reduced\n", (unsigned long long)r->critical_messages,
-         r->critical_bytes, r->critical_reduced_bytes);
+  printf("%s.%s, %u ranks, %s; alpha %s, beta %s/B, gamma %s/B\n", q->collective, q->algorithm, q->ranks,
+         units_bytes((double)q->bytes).chars, units_seconds(cost->alpha).chars, units_seconds(cost->beta).chars,
+         units_seconds(cost->gamma).chars);
+  printf("  time            %s\n", units_seconds(r->time_s).chars);
+  printf("  messages        %s\n", units_count(r->messages).chars);
+  printf("  bytes sent      %s by the rank that sends most\n", units_bytes(r->bytes_sent_max).chars);
+  printf("  critical chain  %s messages, %s sent, %s reduced\n", units_count(r->critical_messages).chars,
+         units_bytes(r->critical_bytes).chars, units_bytes(r->critical_reduced_bytes).chars);
   double sent = (double)r->critical_messages * cost->alpha;
-  printf("  of the time     %.9g s alpha, %.9g s beta, %.9g s gamma\n", sent, r->critical_bytes * cost->beta,
-         r->critical_reduced_bytes * cost->gamma);
+  printf("  of the time     %s alpha, %s beta, %s gamma\n", units_seconds(sent).chars,
+         units_seconds(r->critical_bytes * cost->beta).chars,
+         units_seconds(r->critical_reduced_bytes * cost->gamma).chars);
 }
 
 static int load(struct question *q, const char *word) {

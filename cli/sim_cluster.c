@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/units.h"
 #include "draw/draw_timeline.h"
 #include "sim/sim_cluster.h"
 #include "topology/ring.h"
@@ -275,24 +276,24 @@ static void print_reductions(const struct scene *s, const struct tu_sim_cluster_
   double speed = s->model.reduce_bandwidth, critical = r->plan.critical_reduced_bytes;
   if (r->reduced_bytes <= 0) return;
   if (speed <= 0) {
-    printf("  reductions      %.9g bytes, in no time: %s has no reduce_bandwidth\n", r->reduced_bytes, s->model.name);
+    printf("  reductions      %s, in no time: %s has no reduce_bandwidth\n", units_bytes(r->reduced_bytes).chars,
+           s->model.name);
     return;
   }
-  printf(
-      "  reductions      %.9g bytes at %.9g GB/s per rank; %.9g of them on the critical path: %.9g s, %.1f%% of the "
-      "time\n",
-      r->reduced_bytes, speed / 1e9, critical, critical / speed,
-      r->plan.time_s > 0 ? 100 * critical / speed / r->plan.time_s : 0);
+  printf("  reductions      %s at %.4g GB/s per rank; %s of them on the critical path: %s, %.1f%% of the time\n",
+         units_bytes(r->reduced_bytes).chars, speed / 1e9, units_bytes(critical).chars,
+         units_seconds(critical / speed).chars, r->plan.time_s > 0 ? 100 * critical / speed / r->plan.time_s : 0);
 }
 
 static void print_table(const struct scene *s, const struct sim_plan_name *plan, uint32_t ranks,
                         const struct tu_sim_cluster_report *r) {
-  printf("%s.%s, %u ranks, %llu bytes, on %s; links: %s%s\n", plan->collective, plan->algorithm, ranks,
-         (unsigned long long)plan->bytes, s->cluster->name, s->model.name, s->where.fluid ? ", as flows" : "");
-  printf("  time            %.9g s\n", r->plan.time_s);
-  printf("  messages        %llu\n", (unsigned long long)r->plan.messages);
+  printf("%s.%s, %u ranks, %s, on %s; links: %s%s\n", plan->collective, plan->algorithm, ranks,
+         units_bytes((double)plan->bytes).chars, s->cluster->name, s->model.name, s->where.fluid ? ", as flows" : "");
+  printf("  time            %s\n", units_seconds(r->plan.time_s).chars);
+  printf("  messages        %s\n", units_count(r->plan.messages).chars);
   print_reductions(s, r);
-  if (r->slot_bytes > 0) printf("  slots           %u of %.9g bytes per channel\n", r->credits, r->slot_bytes);
+  if (r->slot_bytes > 0)
+    printf("  slots           %u of %s per channel\n", r->credits, units_bytes(r->slot_bytes).chars);
   if (r->channels_most > 0) printf("  channels        %u at most in one direction of a link\n", r->channels_most);
   if (s->where.chip) {
     printf("  ranks on chips ");
@@ -301,10 +302,10 @@ static void print_table(const struct scene *s, const struct sim_plan_name *plan,
   }
   if (r->port_count == 0 || r->plan.time_s <= 0) return;
   uint32_t p = busiest(r);
-  printf("  busiest link    %s to %s: %.9g bytes in %llu packets, busy %.1f%% of the time\n",
+  printf("  busiest link    %s to %s: %s in %s packets, busy %.1f%% of the time\n",
          tu_node_name(s->cluster, tu_directed_from(s->cluster, p).node).chars,
-         tu_node_name(s->cluster, tu_directed_to(s->cluster, p).node).chars, r->loads[p].bytes,
-         (unsigned long long)r->loads[p].packets, 100 * r->loads[p].busy / r->plan.time_s);
+         tu_node_name(s->cluster, tu_directed_to(s->cluster, p).node).chars, units_bytes(r->loads[p].bytes).chars,
+         units_count(r->loads[p].packets).chars, 100 * r->loads[p].busy / r->plan.time_s);
   for (uint32_t l = 0; l < s->cluster->link_count; l++)
     if (r->retrained[l] > 0)
       printf("  retrained       %s to %s (channel %u): %u times\n",

@@ -8,6 +8,7 @@
 #include "cli/budget.h"
 #include "cli/cli.h"
 #include "cli/topo.h"
+#include "cli/units.h"
 #include "draw/draw_cluster.h"
 #include "topology/measure.h"
 
@@ -69,7 +70,8 @@ static void print_chips(const struct tu_cluster *c, const uint32_t chips[], uint
 enum { LIST_MAX = 64 };
 
 static void print_order(const struct topo *t) {
-  if (t->cluster->chip_count > LIST_MAX) printf("(%u chips: --json lists them)", t->cluster->chip_count);
+  if (t->cluster->chip_count > LIST_MAX)
+    printf("(%s chips: --json lists them)", units_count(t->cluster->chip_count).chars);
   else print_chips(t->cluster, t->ring.order, t->cluster->chip_count);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/tune.h"
+#include "cli/units.h"
 
 /* Minimum noise of a measured time, relative to the time. Smaller differences are not reproducible from run to run,
  * even if the measurements of one run agree. */
@@ -70,8 +71,9 @@ static void write_times(const struct tune_table *t, struct tu_text *text) {
   int width = 28;
   for (uint32_t k = 0; k < t->candidate_count; k++)
     width = (int)tu_max((size_t)width, strlen(t->candidates[k].algorithm->name));
-  tu_text_print(text, "\n# %s, microseconds by bytes:\n# %-*s", tu_collectives[t->collective].name, width, "");
-  for (uint32_t size = 0; size < t->size_count; size++) tu_text_print(text, " %9zu", t->sizes[size]);
+  tu_text_print(text, "\n# %s, microseconds by size:\n# %-*s", tu_collectives[t->collective].name, width, "");
+  for (uint32_t size = 0; size < t->size_count; size++)
+    tu_text_print(text, " %9s", units_bytes((double)t->sizes[size]).chars);
   tu_text_print(text, "\n");
   for (uint32_t k = 0; k < t->candidate_count; k++) {
     tu_text_print(text, "# %-*s", width, t->candidates[k].algorithm->name);

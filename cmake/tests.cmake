@@ -1,4 +1,4 @@
-# Defines the tests. Every *_test.c in src and tests is a program, and so is every tests/*_test.cpp if there is a C++
+# Defines the tests. Every *_test.c in src, cli and tests is a program, and so is every tests/*_test.cpp if there is a C++
 # compiler. tests/*_test.sh and, with python3, tests/*_test.py are scripts with two arguments: the source folder and the
 # build folder. A test starts its own ranks.
 #
@@ -36,7 +36,7 @@ function(describe_test name file)
 endfunction()
 
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*_test.c ${CMAKE_SOURCE_DIR}/pto/*_test.c
-  ${CMAKE_SOURCE_DIR}/tests/*_test.c)
+  ${CMAKE_SOURCE_DIR}/cli/*_test.c ${CMAKE_SOURCE_DIR}/tests/*_test.c)
 include(CheckLanguage)
 # The C++ tests take long to compile and test little code besides templates. With sanitizers, they are built only with
 # TEST_LONG.
@@ -66,7 +66,8 @@ foreach(file ${tests})
 endforeach()
 
 # The tests of files of the command, which is no library.
-target_sources(tune_choose_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/json.c)
+target_sources(tune_choose_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/json.c ${CMAKE_SOURCE_DIR}/cli/units.c)
+target_sources(units_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/units.c)
 
 # Programs for tests: a switch between hosts that are namespaces, and what puts a rank on its host; a rank that calls until
 # a call fails; ranks that get into trouble.

@@ -223,6 +223,8 @@ test_check_names() {
   has "messages in canonical order" "$out" '"messages": 13,'
   run 2 sim allreduce.ring -n 3 --order canonical
   has "no canonical plan" "$err" "has no plan of that order for 3 ranks"
+  run 0 check -n 2..12
+  is "a long count" "$(tail -n 1 out.txt | grep -cE '^[0-9],[0-9]{3} plans proved, 0 refused$')" 1
   run 0 check -n 5
   has "what is proved" "$out" "proved: every output"
   run 2 check -n 4..2
@@ -313,12 +315,12 @@ test_lanes() {
 test_sim() {
   run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma=.5e-9
   is "standard error" "$err" ""
-  is "a table" "$out" "allreduce.ring, 4 ranks, 4000 bytes; alpha 1e-06 s, beta 1e-09 s/B, gamma 5e-10 s/B
-  time            1.35e-05 s
+  is "a table" "$out" "allreduce.ring, 4 ranks, 3.906 KiB; alpha 1 us, beta 1 ns/B, gamma 0.5 ns/B
+  time            13.5 us
   messages        24
-  bytes sent      6000 by the rank that sends most
-  critical chain  6 messages, 6000 bytes sent, 3000 reduced
-  of the time     6e-06 s alpha, 6e-06 s beta, 1.5e-06 s gamma"
+  bytes sent      5.859 KiB by the rank that sends most
+  critical chain  6 messages, 5.859 KiB sent, 2.93 KiB reduced
+  of the time     6 us alpha, 6 us beta, 1.5 us gamma"
   run 0 sim allreduce.ring -n 4 --bytes 4000 --alpha 1e-6 --beta 1e-9 --gamma 5e-10 --json
   is "JSON" "$out" '{"version": 1, "verb": "sim", "collective": "allreduce", "algorithm": "ring", "ranks": 4, "bytes": 4000, "time_s": 1.35e-05, "messages": 24, "bytes_sent_max": 6000, "critical_messages": 6}'
   local all
@@ -330,7 +332,7 @@ test_sim() {
   run 0 sim barrier.dissemination -n 4096 --alpha 1 --json
   has "many ranks" "$out" '"time_s": 12, "messages": 49152, "bytes_sent_max": 0, "critical_messages": 12'
   run 0 sim allreduce.ring -n 4
-  has "defaults are printed" "$out" "1048576 bytes; alpha 1e-06 s, beta 8e-11 s/B, gamma 5e-11 s/B"
+  has "defaults are printed" "$out" "1 MiB; alpha 1 us, beta 0.08 ns/B, gamma 0.05 ns/B"
   run 2 sim allreduce -n 4
   run 2 sim allreduce.ring
   run 2 sim allreduce.ring -n 4 --root 1

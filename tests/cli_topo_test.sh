@@ -46,7 +46,7 @@ test_generators() {
   has_facts "a line instead" "$(line ring)" "no ring|line: "
   run 0 topo mesh:256x256
   is "a large mesh: diameter" "$(line diameter)" "510 hops"
-  has_facts "a large mesh: ring" "$(line ring)" "65536 chips|--json|1 link per hop"
+  has_facts "a large mesh: ring" "$(line ring)" "65,536 chips|--json|1 link per hop"
 }
 
 test_walks() {

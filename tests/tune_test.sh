@@ -16,7 +16,7 @@ test_tune() {
   run 0 tune -n 3 --time-ms 0 --bytes 8:128:4 allreduce broadcast barrier
   has progress "$err" "tutti tune: allreduce: "
   for part in "Measured by tutti tune $("$tutti" --version | awk '{ print $2 }'): 3 ranks" "# Machine: Linux" \
-    "# allreduce, microseconds by bytes:"; do has comments "$out" "$part"; done
+    "# allreduce, microseconds by size:"; do has comments "$out" "$part"; done
   is "lines that are neither comments nor rules of 3 ranks" \
     "$(grep -cvE '^(#.*)?$|^(allreduce|broadcast|barrier) +ranks=3 hosts=1( bytes<=[0-9]+[KMG]?)? +[^ ]+ +# [0-9.]+( to [0-9.]+)? us$' out.txt)" 0
   is "collectives" "$(awk '/^[a-z]/ { print $1 }' out.txt | sort -u | tr '\n' ' ')" "allreduce barrier broadcast "
