@@ -3,14 +3,13 @@
 #include "cli/budget.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "algo/cost.h"
 #include "base/text.h"
+#include "cli/progress.h"
 #include "cli/units.h"
 
 /* The cost of a plan is not estimated if the number of ranks times the number of chunks per block (of all lanes) is at
@@ -200,7 +199,9 @@ int budget_allow(const struct budget *budget, const struct budget_question *ques
   if (what->ranks * pieces <= RANKS_FEW) return CLI_GOOD;
   struct bounds bounds = {.seconds = budget->max_seconds, .bytes = free_bytes() * 3 / 4};
   struct price price = price_of(question, what, &bounds.memo);
-  return within(&price, &bounds) ? CLI_GOOD : refuse(question, &price, &bounds);
+  if (!within(&price, &bounds)) return refuse(question, &price, &bounds);
+  progress_expect(price.seconds);
+  return CLI_GOOD;
 }
 
 tutti_err budget_allow_processes(uint32_t count, struct tu_error *error) {
@@ -209,33 +210,4 @@ tutti_err budget_allow_processes(uint32_t count, struct tu_error *error) {
   return tu_fail(error, TUTTI_ERR_MEMORY,
                  "expected at most %.0f ranks on this host (4 MiB of free memory per rank), found %u", floor(most),
                  count);
-}
-
-/* ---- progress messages ---- */
-
-static char telling[80];      /* beginning of every progress line: "tutti VERB: " */
-static unsigned told_seconds; /* time of the next progress line, in s since budget_tell_time was called */
-
-/* Handles SIGALRM: prints a progress line and sets the next alarm. Calls only async-signal-safe functions. */
-static void tell(int signal) {
-  (void)signal;
-  char digits[16], *at = digits + sizeof digits;
-  unsigned seconds = told_seconds;
-  static const char rest[] = " s, still at work; Ctrl-C ends it\n";
-  do *--at = (char)('0' + seconds % 10);
-  while ((seconds /= 10) > 0);
-  (void)!write(STDERR_FILENO, telling, strlen(telling));
-  (void)!write(STDERR_FILENO, at, (size_t)(digits + sizeof digits - at));
-  (void)!write(STDERR_FILENO, rest, sizeof rest - 1);
-  alarm(told_seconds);
-  told_seconds *= 2;
-}
-
-void budget_tell_time(const char *verb) {
-  if (!isatty(STDERR_FILENO)) return;
-  snprintf(telling, sizeof telling, "tutti %s: ", verb);
-  told_seconds = 10;
-  struct sigaction action = {.sa_handler = tell, .sa_flags = SA_RESTART};
-  sigaction(SIGALRM, &action, NULL);
-  alarm(told_seconds);
 }

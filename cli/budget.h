@@ -28,16 +28,13 @@ struct budget_question {
   const char *one_rank;
 };
 
-/* Returns CLI_GOOD if the work is within the time limit and the free memory. Otherwise prints the estimated cost, the
- * largest possible number of ranks, and another algorithm that is within the limits, and returns CLI_FAILED. */
+/* Returns CLI_GOOD if the work is within the time limit and the free memory, and tells the progress (progress.h) its
+ * estimated time. Otherwise prints the estimated cost, the largest possible number of ranks, and another algorithm that
+ * is within the limits, and returns CLI_FAILED. */
 int budget_allow(const struct budget *budget, const struct budget_question *question);
 
 /* Returns TUTTI_OK if the free memory suffices for `count` processes of at least 4 MiB each. Otherwise the error states
  * how many processes are possible. */
 tutti_err budget_allow_processes(uint32_t count, struct tu_error *error);
-
-/* Starts progress messages. If standard error is a terminal, a line is printed 10 s, 20 s, 40 s, ... after this
- * call. */
-void budget_tell_time(const char *verb);
 
 #endif

@@ -13,6 +13,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/onto.h"
+#include "cli/progress.h"
 #include "cli/units.h"
 #include "plan/plan_relabel.h"
 
@@ -25,16 +26,20 @@ struct tally {
   struct onto onto;       /* cluster given by --cluster; low and high then equal its number of chips */
   struct cli_hosts hosts; /* hosts given by --hosts; low and high then equal their number of ranks */
   struct budget budget;
+  /* Progress: numbers of plans, and their work. The work of a plan grows with the square of its number of ranks. */
+  uint64_t plans, plans_done;
+  double work, work_done;
   uint64_t proved, refused, in_rank_order, of_class[TU_CANONICAL + 1];
   uint32_t scratch_max; /* largest scratch memory of one rank in any plan, in chunks */
   char scratch_of[160]; /* description of the plan with the largest scratch memory */
-  bool json;
+  bool json, quiet;
   struct json data; /* with --json: the object, up to the list of refused plans */
 };
 
 /* Counts a refused plan, and prints it. what NULL: the reason names the plan. */
 static void refuse(struct tally *t, const char *what, const char *reason) {
   t->refused++;
+  progress_clear();
   if (!t->json) {
     printf("%s%s%s\n", what ? what : "", what ? ": " : "", reason);
     return;
@@ -43,6 +48,12 @@ static void refuse(struct tally *t, const char *what, const char *reason) {
   json_text(&t->data, "plan", what);
   json_text(&t->data, "reason", reason);
   json_close(&t->data, JSON_OBJECT);
+}
+
+/* Counts a plan that is done, and tells the progress. */
+static void advance(struct tally *t, double work) {
+  t->work_done += work;
+  progress_step(++t->plans_done, t->work_done);
 }
 
 /* Tries to prove one plan correct, and counts it as proved or refused. `what` describes the plan for messages. */
@@ -82,18 +93,35 @@ static struct tu_plan *build(struct tally *t, struct tu_build *what) {
   return plan;
 }
 
-/* Checks the plans of an algorithm, out of place and in place. If the collective has a root, checks them with rank 0,
- * rank 1, the middle rank and the last rank as root. */
-static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
-  const uint32_t roots[] = {0, 1, ranks / 2, ranks - 1};
-  bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
+static double work_of(uint32_t ranks) { return (double)ranks * ranks; }
+
+/* The roots that are checked: if the collective has one, rank 0, rank 1, the middle rank and the last rank. */
+struct roots {
+  uint32_t root[4], count;
+};
+
+static struct roots roots_of(const struct tu_algorithm *a, uint32_t ranks) {
+  const uint32_t all[] = {0, 1, ranks / 2, ranks - 1};
+  const bool rooted = tu_collectives[a->collective].rooted && a->collective != TUTTI_SEND;
+  struct roots roots = {.count = 0};
   for (uint32_t i = 0; i < (rooted ? 4 : 1); i++) {
-    bool known = roots[i] >= ranks;
-    for (uint32_t k = 0; k < i; k++) known |= roots[k] == roots[i];
-    for (int in_place = 0; !known && in_place < 2; in_place++) {
+    bool known = all[i] >= ranks;
+    for (uint32_t k = 0; k < roots.count; k++) known |= roots.root[k] == all[i];
+    if (!known) roots.root[roots.count++] = all[i];
+  }
+  return roots;
+}
+
+static uint32_t plan_count(const struct tu_algorithm *a, uint32_t ranks) { return 2 * roots_of(a, ranks).count; }
+
+/* Checks the plans of an algorithm, out of place and in place, with all roots. */
+static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
+  const struct roots roots = roots_of(a, ranks);
+  for (uint32_t i = 0; i < roots.count; i++) {
+    for (int in_place = 0; in_place < 2; in_place++) {
       struct tu_plan *plan = build(t, &(struct tu_build){.algorithm = a,
                                                          .ranks = ranks,
-                                                         .root = roots[i],
+                                                         .root = roots.root[i],
                                                          .in_place = in_place,
                                                          .rank = TU_ALL_RANKS,
                                                          .lanes = t->lanes,
@@ -103,9 +131,10 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
       char what[160], lanes[24] = "";
       if (t->lanes) snprintf(lanes, sizeof lanes, ", lanes %u", t->lanes);
       snprintf(what, sizeof what, "%s.%s, %u ranks, root %u%s%s", tu_collectives[a->collective].name, a->name, ranks,
-               roots[i], in_place ? ", in place" : "", lanes);
+               roots.root[i], in_place ? ", in place" : "", lanes);
       count(t, plan, what);
       tu_plan_destroy(plan);
+      advance(t, work_of(ranks));
     }
   }
   return CLI_GOOD;
@@ -115,6 +144,16 @@ static int check_algorithm(struct tally *t, const struct tu_algorithm *a, uint32
 static bool serves(const struct tally *t, const struct tu_algorithm *a, uint32_t ranks) {
   const struct tu_placement *placement = placement_of(t, a);
   return tu_algorithm_fits_on(a, ranks, placement) && (!t->canonical || tu_algorithm_is_canonical(a, ranks, placement));
+}
+
+/* Counts the plans that check_ranks checks. */
+static int count_ranks(struct tally *t, const struct tu_algorithm *a) {
+  for (uint32_t ranks = t->low; ranks <= t->high; ranks++) {
+    if (!serves(t, a, ranks)) continue;
+    t->plans += plan_count(a, ranks);
+    t->work += plan_count(a, ranks) * work_of(ranks);
+  }
+  return CLI_GOOD;
 }
 
 static int check_ranks(struct tally *t, const struct tu_algorithm *a) {
@@ -168,6 +207,7 @@ static int check_file(struct tally *t, const char *path) {
     int code = t->onto.what ? onto_lay(&t->onto, "check", path, &plan) : CLI_GOOD;
     if (code == CLI_GOOD) count(t, plan, path);
     tu_plan_destroy(plan);
+    advance(t, 0);
     return code;
   }
   if (err != TUTTI_ERR_ARGUMENT) return cli_fail("check", CLI_USAGE, "%s", error.text);
@@ -261,6 +301,16 @@ static int check_arguments(struct tally *t, int argc, char **argv) {
   int code = argc == 1 ? check_name(t, NULL, allow_ranks) : CLI_GOOD;
   for (int i = 1; i < argc && code == CLI_GOOD; i++)
     if (cli_find_name(argv[i], &name)) code = check_name(t, &name, allow_ranks);
+  if (argc == 1 && code == CLI_GOOD) code = check_name(t, NULL, count_ranks);
+  for (int i = 1; i < argc && code == CLI_GOOD; i++)
+    if (cli_find_name(argv[i], &name)) code = check_name(t, &name, count_ranks);
+    else t->plans++;
+  progress_start(&(struct progress_task){.verb = "check",
+                                         .things = "plans",
+                                         .total = t->plans > 1 ? t->plans : 0,
+                                         .work = t->plans > 1 ? t->work : 0,
+                                         .quiet = t->quiet,
+                                         .by_alarm = true});
   if (t->json) {
     json_begin(&t->data, "check");
     json_open(&t->data, "refusals", JSON_LIST);
@@ -268,6 +318,7 @@ static int check_arguments(struct tally *t, int argc, char **argv) {
   if (argc == 1 && code == CLI_GOOD) code = check_name(t, NULL, check_ranks);
   for (int i = 1; i < argc && code == CLI_GOOD; i++)
     code = cli_find_name(argv[i], &name) ? check_name(t, &name, check_ranks) : check_file(t, argv[i]);
+  progress_stop();
   return code;
 }
 
@@ -284,6 +335,7 @@ static int run(int argc, char **argv) {
       ONTO_OPTIONS(&t.onto),
       BUDGET_OPTION(&t.budget),
       JSON_OPTION(&t.json),
+      QUIET_OPTION(&t.quiet),
   };
   int code = cli_parse(&cli_check, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -300,7 +352,6 @@ static int run(int argc, char **argv) {
    * the time. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  budget_tell_time("check");
   t.onto.budget = &t.budget;
   uint32_t placed = 0;
   code = cli_hosts_read(&t.hosts, "check", &placed);

@@ -14,10 +14,12 @@ int cli_fail(const char *verb, int exit_code, const char *format, ...) {
   vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
   fflush(stdout);
+  if (cli_before_message) cli_before_message();
   fprintf(stderr, "tutti %s: %s\n", verb, sentence);
   return exit_code;
 }
 
+void (*cli_before_message)(void);
 struct cli_verbs cli_verbs;
 struct cli_viewer cli_viewer;
 

@@ -63,6 +63,9 @@ extern struct cli_viewer {
   void *context;
 } cli_viewer;
 
+/* Called before a message is printed, to remove a line of progress from the terminal; NULL: nothing is. */
+extern void (*cli_before_message)(void);
+
 /* Prints "tutti VERB: MESSAGE" to standard error; returns exit_code. */
 int cli_fail(const char *verb, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The option --json, for a verb's table of options. */
@@ -70,6 +73,9 @@ int cli_fail(const char *verb, int exit_code, const char *format, ...) __attribu
   { "--json", CLI_FLAG, target, NULL, "print one JSON object" }
 #define JSON_LINES_OPTION(target) \
   { "--json", CLI_FLAG, target, NULL, "print one JSON object per line" }
+/* The option --quiet, for a verb that tells its progress. */
+#define QUIET_OPTION(target) \
+  { "--quiet", CLI_FLAG, target, NULL, "do not tell the progress on standard error" }
 /* For a verb that has --as, and --json was given: sets *as to "json". Returns CLI_GOOD, or reports that --as asks for
  * another form. */
 int cli_choose_json(const char *verb, const char **as);

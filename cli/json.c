@@ -29,7 +29,7 @@ static void begin_item(struct json *j, const char *key) {
 }
 
 void json_begin(struct json *j, const char *verb) {
-  tu_text_print(&j->text, HEAD, JSON_VERSION, verb);
+  json_head(verb, &j->text);
   j->comma = true;
 }
 
@@ -44,6 +44,7 @@ void json_drop(struct json *j) {
   *j = (struct json){0};
 }
 
+void json_head(const char *verb, struct tu_text *text) { tu_text_print(text, HEAD, JSON_VERSION, verb); }
 void json_print_head(const char *verb) { printf(HEAD, JSON_VERSION, verb); }
 
 void json_text(struct json *j, const char *key, const char *chars) {

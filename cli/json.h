@@ -21,7 +21,9 @@ void json_begin(struct json *j, const char *verb);
 void json_end(struct json *j);
 void json_drop(struct json *j);
 
-/* Prints the head of an object at once: {"version": 1, "verb": "VERB", without a comma. The caller prints the rest. */
+/* Writes the head of an object: {"version": 1, "verb": "VERB", without a comma. The caller writes the rest. */
+void json_head(const char *verb, struct tu_text *text);
+/* Prints such a head at once. */
 void json_print_head(const char *verb);
 
 /* One item: a field, if `key` is given, or an item of a list (key NULL). A text that is NULL, and a number that is not

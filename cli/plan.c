@@ -13,6 +13,7 @@
 #include "cli/json.h"
 #include "cli/names.h"
 #include "cli/onto.h"
+#include "cli/progress.h"
 #include "draw/draw.h"
 #include "plan/plan_text.h"
 
@@ -30,7 +31,7 @@ static void print_text(const struct tu_draw *what, struct tu_text *text) {
 }
 
 static void print_json(const struct tu_draw *what, struct tu_text *text) {
-  json_print_head("plan");
+  json_head("plan", text);
   tu_text_print(text, ", ");
   tu_draw_json(what, text);
   tu_text_print(text, "\n}\n");
@@ -54,7 +55,7 @@ struct request {
   const struct form *form;
   struct tu_build build;
   const char *summary;
-  bool steps;
+  bool steps, quiet;
   struct onto onto;
   struct cli_hosts hosts;
   struct budget budget;
@@ -179,6 +180,7 @@ static void print_plan(const struct request *r, const struct tu_plan *plan) {
     onto_say_order(&r->onto, &words);
     what.summary = words.chars;
     what.column_of = columns = onto_columns(&r->onto);
+    progress_clear();
     fprintf(stderr, "%s.%s %s\n", tu_collectives[plan->collective].name, plan->algorithm,
             words.chars + (r->summary ? strlen(r->summary) + 2 : 0));
     struct tu_text loads = {0};
@@ -187,9 +189,11 @@ static void print_plan(const struct request *r, const struct tu_plan *plan) {
     tu_text_fini(&loads);
   }
   if (r->build.placement && r->build.placement->order) what.column_of = columns = columns_by_host(r->build.placement);
+  if (r->form == &forms[TEXT]) progress_stop(); /* it prints rank by rank */
   if (r->form->print) r->form->print(&what, &text);
   else if (r->form == &onto_forms[LINKS]) onto_list_links(&r->onto, &text);
   else onto_list_routes(&r->onto, plan, &text);
+  progress_stop();
   if (text.chars) fputs(text.chars, stdout);
   free(columns);
   tu_text_fini(&words);
@@ -218,6 +222,7 @@ static int run(int argc, char **argv) {
       {"--as", CLI_STRING, &r.as, "text|svg|html|links|routes",
        "text, a picture or an interactive page; with --cluster also links or routes (text)"},
       JSON_OPTION(&json),
+      QUIET_OPTION(&r.quiet),
   };
   int code = cli_parse(&cli_plan, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
@@ -228,7 +233,7 @@ static int run(int argc, char **argv) {
     return cli_fail("plan", CLI_USAGE,
                     "--order canonical cannot be combined with --cluster, which gives the ranks other numbers");
   if (json && (code = cli_choose_json("plan", &r.as)) != CLI_GOOD) return code;
-  budget_tell_time("plan");
+  progress_start(&(struct progress_task){.verb = "plan", .quiet = r.quiet, .by_alarm = true});
   r.onto.budget = &r.budget;
   code = find_form(&r);
   if (code == CLI_GOOD && r.hosts.text && r.onto.what)
@@ -240,6 +245,7 @@ static int run(int argc, char **argv) {
     if (code == CLI_GOOD) code = make_onto(&r, argv[1], &plan);
   } else if (code == CLI_GOOD) code = make_plan(&r, argv[1], &plan);
   if (code == CLI_GOOD && plan) print_plan(&r, plan);
+  progress_stop();
   tu_plan_destroy(plan);
   onto_close(&r.onto);
   cli_hosts_fini(&r.hosts);

@@ -13,6 +13,7 @@
 #include "cli/budget.h"
 #include "cli/json.h"
 #include "cli/names.h"
+#include "cli/progress.h"
 #include "cli/sim_cluster.h"
 #include "cli/units.h"
 #include "sim/sim_spread.h"
@@ -21,7 +22,7 @@ struct question {
   struct tu_build what; /* parameters for building a built-in plan */
   uint64_t bytes;
   struct tu_sim_cost cost;
-  bool all_ranks, json;
+  bool all_ranks, json, quiet;
   struct sim_cluster_question cluster;
   struct cli_hosts hosts;
   struct budget budget;
@@ -155,6 +156,7 @@ static int simulate(struct question *q, const char *word) {
   }
   struct tu_sim_report report;
   tu_sim_run(q->sim, (double)q->bytes, &q->cost, &report);
+  progress_stop();
   tu_sim_destroy(q->sim);
   if (report.time_s > DBL_MAX)
     return cli_fail("sim", CLI_USAGE,
@@ -219,12 +221,15 @@ static int run(int argc, char **argv) {
       HOSTS_OPTION(&q.hosts),
       BUDGET_OPTION(&q.budget),
       JSON_OPTION(&q.json),
+      QUIET_OPTION(&q.quiet),
   };
   int code = cli_parse(&cli_sim, options, sizeof options / sizeof options[0], &argc, argv, &done);
   if (code != CLI_GOOD || done) return code;
   if ((code = cli_read_order("sim", order, &q.what.canonical)) != CLI_GOOD) return code;
-  budget_tell_time("sim");
-  return answer(&q, rows, argc, argv);
+  progress_start(&(struct progress_task){.verb = "sim", .quiet = q.quiet, .by_alarm = true});
+  code = answer(&q, rows, argc, argv);
+  progress_stop();
+  return code;
 }
 
 const struct cli_verb cli_sim = {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/progress.h"
 #include "cli/units.h"
 #include "draw/draw_timeline.h"
 #include "sim/sim_cluster.h"
@@ -369,6 +370,7 @@ int sim_cluster_run(const struct sim_cluster_question *q, const struct sim_plan_
     if (tu_sim_run_on(sim, (double)plan->bytes, &s.where, &report, &error) != TUTTI_OK) {
       code = fail(&error);
     } else {
+      progress_clear();
       if (report.plan.time_s > DBL_MAX) code = cli_fail("sim", CLI_USAGE, "the simulated time overflows a double");
       else if (json) print_json(&s, plan, ranks, &report);
       else print_table(&s, plan, ranks, &report);

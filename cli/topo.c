@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/budget.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "cli/topo.h"
 #include "cli/units.h"
 #include "draw/draw_cluster.h"
@@ -14,7 +14,7 @@
 
 struct request {
   const char *reserve, *as, *title, *soc, *walk, *routes;
-  bool dimension_order, json;
+  bool dimension_order, json, quiet;
 };
 
 static int fail(const struct tu_error *error) { return cli_fail("topo", CLI_FAILED, "%s", error->text); }
@@ -248,6 +248,7 @@ static int run(int argc, char **argv) {
        "links that must not be used, for example 0:8,3:9 (those of the preset)"},
       {"--as", CLI_STRING, &r.as, "text|svg|html", "text, a picture or an interactive page (text)"},
       JSON_OPTION(&r.json),
+      QUIET_OPTION(&r.quiet),
       {"--title", CLI_STRING, &r.title, "WORDS", "title of a picture (the cluster's name)"},
       {"--soc", CLI_STRING, &r.soc, "FILE", "description of a chip; prints the core of each channel"},
       {"--walk", CLI_STRING, &r.walk, "HOPS", "find a closed walk of that many hops, or over chips 0,4,5,1"},
@@ -264,11 +265,12 @@ static int run(int argc, char **argv) {
   if (r.walk && r.routes) return cli_fail("topo", CLI_USAGE, "expected at most one of --walk and --routes");
   if (r.json && (code = cli_choose_json("topo", &r.as)) != CLI_GOOD) return code;
   struct topo t;
-  budget_tell_time("topo");
+  progress_start(&(struct progress_task){.verb = "topo", .quiet = r.quiet, .by_alarm = true});
   if ((code = open_topo(&r, argv[1], &t)) != CLI_GOOD) return code;
   if (r.walk) code = topo_walk(&t, r.walk, r.json);
   else if (r.routes) code = topo_routes(&t, r.routes, r.dimension_order, r.json);
   else code = show(&r, &t);
+  progress_stop();
   close_topo(&t);
   return code;
 }

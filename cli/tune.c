@@ -12,14 +12,17 @@
 
 #include "boot/identity.h"
 #include "cli/names.h"
+#include "cli/progress.h"
 #include "cli/tune.h"
+#include "cli/units.h"
 #include "locality/cpus.h"
 
 struct tune_options {
   struct bench_options bench;
   const char *output;               /* file to which the table is written; NULL: standard output */
   bool collectives[TU_COLLECTIVES]; /* the collectives to measure */
-  bool json;                        /* print the measurements as JSON; the table goes only to `output` */
+  bool quiet;
+  bool json; /* print the measurements as JSON; the table goes only to `output` */
 };
 
 /* ---- head of the table: measurement and machine ---- */
@@ -145,25 +148,69 @@ struct tune_results {
   struct json json;
 };
 
-static bool tune_collective(struct bench_side *side, const struct bench_options *options, tutti_collective collective,
-                            struct tune_results *results) {
-  struct tune_table t;
-  tune_table_init(&t, options, collective, side->ranks);
-  bool good = true;
-  if (t.candidate_count > 1) { /* only a choice between several algorithms needs a rule */
-    if (side->rank == 0)
-      fprintf(stderr, "tutti tune: %s: %u algorithms at %u sizes\n", tu_collectives[collective].name, t.candidate_count,
-              t.size_count);
-    good = tune_measure(side, options, &t);
-    if (good) {
-      uint32_t *choices = tu_allocate(t.size_count, sizeof *choices);
-      tune_choose(&t, choices);
-      tune_write(&t, choices, &results->text);
-      tune_write_json(&t, choices, &results->json);
-      free(choices);
-    }
+/* All tables, and the budget for them. */
+struct tune_work {
+  struct tune_table tables[TU_COLLECTIVES]; /* [table_count] */
+  uint32_t table_count;
+  struct tune_budget budget;
+};
+
+/* Makes the tables of the collectives that have a choice: only a choice between several algorithms needs a rule. */
+static void make_tables(struct tune_work *w, const struct tune_options *options, uint32_t ranks) {
+  for (tutti_collective c = 0; c < TU_COLLECTIVES; c = tu_collective_next(c)) {
+    if (!options->collectives[c]) continue;
+    struct tune_table *t = &w->tables[w->table_count];
+    tune_table_init(t, &options->bench, c, ranks);
+    if (t->candidate_count > 1) w->table_count++;
+    else tune_table_fini(t);
   }
-  tune_table_fini(&t);
+}
+
+/* Plans how long all takes, and says it. */
+static bool plan_all(struct bench_side *side, const struct tune_options *options, struct tune_work *w) {
+  struct tune_budget *b = &w->budget;
+  for (uint32_t i = 0; i < w->table_count; i++) {
+    struct tune_table *t = &w->tables[i];
+    if (!tune_plan(side, &options->bench, t)) return false;
+    for (uint32_t size = 0; size < t->size_count; size++) b->planned += t->planned_s[size];
+    b->sizes += t->size_count;
+  }
+  b->seconds = b->planned;
+  const bool quiet = side->rank != 0 || options->quiet;
+  if (!quiet && b->sizes > 0)
+    fprintf(stderr, "tutti tune: %u collectives, %u sizes in all; takes about %s\n", w->table_count, b->sizes,
+            units_duration(b->seconds).chars);
+  progress_start(&(struct progress_task){
+      .verb = "tune", .things = "sizes", .total = b->sizes, .work = b->planned, .quiet = quiet});
+  b->begun = (double)tu_clock_ns() * 1e-9;
+  return true;
+}
+
+static bool tune_collective(struct bench_side *side, const struct tune_options *options, struct tune_table *t,
+                            struct tune_budget *budget, struct tune_results *results) {
+  if (side->rank == 0 && !options->quiet) {
+    progress_clear();
+    fprintf(stderr, "tutti tune: %s: %u algorithms at %u sizes\n", tu_collectives[t->collective].name,
+            t->candidate_count, t->size_count);
+  }
+  if (!tune_measure(side, &options->bench, t, budget)) return false;
+  uint32_t *choices = tu_allocate(t->size_count, sizeof *choices);
+  tune_choose(t, choices);
+  tune_write(t, choices, &results->text);
+  tune_write_json(t, choices, &results->json);
+  free(choices);
+  return true;
+}
+
+static bool tune_all(struct bench_side *side, const struct tune_options *options, struct tune_results *results) {
+  struct tune_work *w = tu_allocate(1, sizeof *w);
+  make_tables(w, options, side->ranks);
+  bool good = plan_all(side, options, w);
+  for (uint32_t i = 0; good && i < w->table_count; i++)
+    good = tune_collective(side, options, &w->tables[i], &w->budget, results);
+  progress_stop();
+  for (uint32_t i = 0; i < w->table_count; i++) tune_table_fini(&w->tables[i]);
+  free(w);
   return good;
 }
 
@@ -205,8 +252,7 @@ static int tune(struct bench_side *side, const struct tune_options *options) {
   bool good = side->combine(side, &refused, 1, TUTTI_SUM) && refused == 0;
   write_head(options, side->ranks, &results.text);
   begin_json(options, side->ranks, &results.json);
-  for (tutti_collective c = 0; good && c < TU_COLLECTIVES; c = tu_collective_next(c))
-    if (options->collectives[c]) good = tune_collective(side, &options->bench, (tutti_collective)c, &results);
+  good = good && tune_all(side, options, &results);
   if (good) check_text(&results.text);
   int code = good ? CLI_GOOD : CLI_FAILED;
   if (good && side->rank == 0) code = print_results(options, &results);
@@ -266,6 +312,7 @@ static int read_options(int argc, char **argv, struct tune_options *options, boo
       {"--output", CLI_STRING, &options->output, "FILE", "file of the table (standard output)"},
       {"--json", CLI_FLAG, &options->json, NULL,
        "print the measurements as one JSON object; the table goes only to --output"},
+      QUIET_OPTION(&options->quiet),
   };
   int code = cli_parse(&cli_tune, table, sizeof table / sizeof table[0], &argc, argv, done);
   if (code != CLI_GOOD || *done) return code;

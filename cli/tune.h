@@ -9,6 +9,14 @@
 
 enum { TUNE_ROUNDS = 5 };
 
+/* The time for all measurements. A size may take a part of what is left, and so the whole time is kept, on a busy
+ * machine, too, if each algorithm can run a few times at each size. */
+struct tune_budget {
+  double begun, seconds; /* when the measurements began, on this rank's clock, and how long they may take, in s */
+  double planned, spent; /* sums of tune_table.planned_s: of all sizes, and of the sizes that are done */
+  uint32_t sizes, sizes_done;
+};
+
 /* The measured times of one algorithm, for each size. */
 struct tune_candidate {
   const struct tu_algorithm *algorithm;
@@ -23,6 +31,7 @@ struct tune_table {
   const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host */
   size_t *sizes;                        /* ascending sizes in bytes; array of size_count */
   uint32_t size_count;
+  double *planned_s;                 /* time for each size, in s, the same on all ranks; array of size_count */
   struct tune_candidate *candidates; /* the algorithms to choose from; array of candidate_count */
   uint32_t candidate_count;
 };
@@ -33,8 +42,12 @@ void tune_table_init(struct tune_table *t, const struct bench_options *options, 
                      uint32_t ranks);
 void tune_table_fini(struct tune_table *t);
 
-/* Measures all algorithms at all sizes. All ranks must call. On failure prints the reason and returns false. */
-bool tune_measure(struct bench_side *side, const struct bench_options *options, struct tune_table *t);
+/* Plans how long the sizes take, by a few samples at the smallest and the largest size. Measures all algorithms at all
+ * sizes within the budget, and tells the progress. All ranks must call. On failure print the reason and return
+ * false. */
+bool tune_plan(struct bench_side *side, const struct bench_options *options, struct tune_table *t);
+bool tune_measure(struct bench_side *side, const struct bench_options *options, struct tune_table *t,
+                  struct tune_budget *budget);
 
 /* ---- choosing among the algorithms (tune_choose.c) ---- */
 

@@ -540,6 +540,21 @@ test_completion() {
   has_facts "no shell" "$err" "bash or zsh|nothing"
 }
 
+# What takes more than two seconds says so on standard error, unless it shall be quiet.
+test_progress() {
+  local quiet
+  mkfifo slow quiet
+  sleep 3 >slow & # keeps the pipe open
+  sleep 3 >quiet &
+  "$tutti" check - --quiet <quiet >quiet.txt 2>&1 &
+  quiet=$!
+  "$tutti" check - <slow >out.txt 2>err.txt
+  is "progress" "$(cat err.txt)" "tutti check: 2 s, still at work; Ctrl-C ends it"
+  wait $quiet
+  is "quiet" "$(grep -c 'at work' quiet.txt)" 0
+  is "the same otherwise" "$(cat quiet.txt)" "$(cat out.txt)"
+}
+
 test_version() {
   run 0 --version
   is "version" "$out" "tutti $(sed -n 's/^project(tutti VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")"

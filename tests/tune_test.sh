@@ -30,6 +30,33 @@ test_tune() {
   TUTTI_TUNING=out.txt run 0 bench -n 3 allreduce broadcast --bytes 8:128:4 --time-ms 0
 }
 
+# keeps_its_time WHAT: tune says beforehand how long it takes, within twice.
+keeps_its_time() {
+  local begin end said
+  begin=$(date +%s.%N)
+  run 0 tune -n 3 --time-ms 100 --bytes 8:64K:16 allreduce
+  end=$(date +%s.%N)
+  said=$(sed -n 's/^tutti tune: 1 collectives, 4 sizes in all; takes about \([0-9.]*\) s$/\1/p' err.txt)
+  is "$1: $said s, from $begin to $end" "$(awk -v a="$begin" -v b="$end" -v s="$said" \
+    'BEGIN { print (s > 0 && b - a < 2 * s && b - a > s / 2) }')" 1
+}
+
+# As long as it says, also if other programs use all CPUs.
+test_time() {
+  local i busy=()
+  keeps_its_time "alone"
+  has progress "$err" "tutti tune: "
+  for ((i = 0; i < 2 * $(nproc); i++)); do
+    while :; do :; done &
+    busy+=($!)
+  done
+  keeps_its_time "on a busy machine"
+  kill "${busy[@]}"
+  wait "${busy[@]}" 2>/dev/null
+  run 0 tune -n 2 --time-ms 0 --bytes 8 barrier --quiet
+  is "quiet" "$err" ""
+}
+
 # Rules for calls in the canonical order name only algorithms that have it, and apply only to these calls.
 test_canonical() {
   run 0 tune -n 5 --time-ms 0 --bytes 8:128:4 allreduce --order canonical

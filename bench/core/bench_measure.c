@@ -82,6 +82,7 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
     times[1] = (double)(tu_clock_ns() - start);
     if (!m->side->combine(m->side, times, 2, TUTTI_MAX)) return false;
     spent_ns += times[1];
+    m->sample_ns = times[1];
     fit = options->time_ms * 1e6 / times[1];
     grown = !single && times[0] < batch_ns;
     if (grown) m->batch *= 2;

@@ -196,6 +196,7 @@ static int parse(const struct cli_verb *verb, int *argc, char **argv, struct ben
       {"--heap", CLI_FLAG, &o->heap, NULL, "use buffers from tutti_alloc, which all ranks can access"},
       {"--poll", CLI_FLAG, &o->poll, NULL, "poll until an operation is done, instead of waiting for it"},
       {"--each", CLI_FLAG, &o->each, NULL, "print also each rank's own time, on a line below"},
+      QUIET_OPTION(&o->quiet),
       {"--json", CLI_FLAG, &o->json, NULL, "print one JSON object per line"},
       {"--csv", CLI_FLAG, &o->csv, NULL, "print the fields of --json as CSV, with their names in the first line"},
   };

@@ -3,6 +3,7 @@
 
 #include "base/types.h"
 #include "bench/core/core.h"
+#include "cli/progress.h"
 
 enum { APART_MAX = 3 }; /* upper quartile / lower quartile of the times of a row */
 
@@ -73,6 +74,7 @@ static bool measure_one(struct bench_side *side, const struct bench_options *opt
   bool good = measure_form(side, options, item, bytes, &row);
   row.in_place = in_place.in_place;
   if (good && row.in_place) good = measure_form(side, options, &in_place, bytes, &row);
+  progress_clear();
   if (good && side->rank == 0) report(options, &row);
   *wrong += row.result.wrong + row.result_in_place.wrong;
   free(row.result.own_us);
@@ -87,17 +89,33 @@ bool bench_size_counts(const struct bench_options *options, const struct bench_i
                                                   bench_case_bytes(options, item, ranks, options->sizes[index]);
 }
 
+/* Starts to tell the progress, on rank 0. */
+static void start_progress(const struct bench_side *side, const struct bench_options *options,
+                           const struct bench_item *items, uint32_t item_count) {
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < item_count; i++)
+    for (uint32_t k = 0; k < options->size_count; k++) total += bench_size_counts(options, &items[i], side->ranks, k);
+  progress_start(&(struct progress_task){
+      .verb = "bench", .things = "sizes", .total = total, .work = total, .quiet = options->quiet || side->rank != 0});
+}
+
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
                 uint32_t item_count) {
   uint64_t wrong = 0;
+  uint32_t done = 0;
   if (side->rank == 0) bench_print_begin(options);
+  start_progress(side, options, items, item_count);
   for (uint32_t i = 0; i < item_count; i++) {
+    progress_clear();
     if (side->rank == 0) bench_print_item(side, options, &items[i], item_name(side, &items[i]));
     for (uint32_t k = 0; k < options->size_count; k++) {
       if (!bench_size_counts(options, &items[i], side->ranks, k)) continue;
       if (!measure_one(side, options, &items[i], options->sizes[k], &wrong)) return CLI_FAILED;
+      done++;
+      progress_step(done, done);
     }
   }
+  progress_stop();
   /* All ranks know the number of wrong elements; only rank 0 reports the failure. */
   return wrong && side->rank == 0 ? CLI_FAILED : CLI_GOOD;
 }

@@ -34,6 +34,7 @@ struct bench_options {
   uint32_t lanes;      /* number of parallel lanes, as in tutti_call; 0: the library chooses */
   uint32_t late_ms;    /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
   bool json, csv;
+  bool quiet;                           /* do not tell the progress on standard error */
   bool each;                            /* print also each rank's own time */
   bool barrier;                         /* run a barrier before each operation, at every size */
   bool canonical;                       /* TUTTI_ORDER_CANONICAL */
@@ -133,6 +134,7 @@ struct bench_meter {
   uint64_t wrong;      /* number of wrong elements on this rank */
   uint64_t start, end; /* clock readings before and after the last sample's operations, in ns */
   double cpu_us;       /* CPU time of this process during the last sample's operations; 0 below 64 KiB */
+  double sample_ns;    /* time of a whole sample, with input and check: the last of bench_meter_warm; of the slowest rank */
 };
 /* Opens channels, warms caches and finds the batch size; *samples is the number of samples for options->time_ms. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples);
