@@ -57,7 +57,7 @@ static void put_time(struct line *l, double seconds) {
 }
 
 /* Writes for example "1,204 of 20,694 plans, 34 s left". */
-static void put_counted(struct line *l, const struct progress *p, double elapsed) {
+static void put_counted(struct line *l, const struct progress *p, double now) {
   put_count(l, p->done);
   put(l, " of ");
   put_count(l, p->task.total);
@@ -65,10 +65,10 @@ static void put_counted(struct line *l, const struct progress *p, double elapsed
   put(l, p->task.things);
   put(l, ", ");
   if (p->work_done >= WORK_MIN * p->task.work && p->task.work > 0) {
-    put_time(l, elapsed * (p->task.work - p->work_done) / p->work_done);
+    put_time(l, (now - p->work_begun) * (p->task.work - p->work_done) / p->work_done);
     put(l, " left");
   } else {
-    put_time(l, elapsed);
+    put_time(l, now - p->begun);
     put(l, " so far");
   }
 }
@@ -88,7 +88,8 @@ static void put_timed(struct line *l, const struct progress *p, double elapsed) 
 }
 
 void progress_begin(struct progress *p, const struct progress_task *task, bool on_terminal, double now) {
-  *p = (struct progress){.task = *task, .on_terminal = on_terminal, .begun = now, .due = now + FIRST_S};
+  *p = (struct progress){
+      .task = *task, .on_terminal = on_terminal, .begun = now, .work_begun = now, .due = now + FIRST_S};
 }
 
 bool progress_tell(struct progress *p, double now, char line[PROGRESS_CHARS]) {
@@ -101,7 +102,7 @@ bool progress_tell(struct progress *p, double now, char line[PROGRESS_CHARS]) {
   put(&l, "tutti ");
   put(&l, p->task.verb);
   put(&l, ": ");
-  if (p->task.total > 0) put_counted(&l, p, elapsed);
+  if (p->task.total > 0) put_counted(&l, p, now);
   else put_timed(&l, p, elapsed);
   return true;
 }
@@ -171,6 +172,18 @@ void progress_expect(double seconds) {
   if (!runs || current.task.total > 0 || current.task.work > 0) return;
   telling = 1;
   current.task.work = seconds;
+  telling = 0;
+}
+
+void progress_count(const char *things, uint64_t total) {
+  if (!runs || current.task.total == total) return;
+  telling = 1;
+  current.task.things = things;
+  current.task.total = total;
+  current.task.work = (double)total;
+  current.done = 0;
+  current.work_done = 0;
+  current.work_begun = now_s();
   telling = 0;
 }
 

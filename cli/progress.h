@@ -26,6 +26,8 @@ void progress_start(const struct progress_task *task);
 void progress_step(uint64_t done, double work_done);
 /* Sets the expected time in s, if nothing is counted and the time is not known yet. */
 void progress_expect(double seconds);
+/* From now on, counts `total` things, each of the same work; does nothing if as many are counted already. */
+void progress_count(const char *things, uint64_t total);
 /* Removes the line from the terminal, before something else is printed. */
 void progress_clear(void);
 /* Ends; also removes the line. May be called without a start. */
@@ -38,7 +40,8 @@ struct progress {
   bool on_terminal;
   uint64_t done;
   double work_done;
-  double begun, due; /* in s: when it began, and when the next line is due */
+  /* in s: when it began, when the counted work began, and when the next line is due */
+  double begun, work_begun, due;
 };
 
 /* Begins at the time `now`, in s. */

@@ -140,6 +140,12 @@ static int load(struct question *q, const char *word) {
   return load_file(q, word);
 }
 
+/* Tells the progress of a simulation. */
+static void see(uint64_t ended, uint64_t nodes) {
+  progress_count("messages and steps", nodes);
+  progress_step(ended, (double)ended);
+}
+
 static int simulate(struct question *q, const char *word) {
   if (q->cluster.graph && !q->cluster.cluster)
     return cli_fail("sim", CLI_USAGE, "--graph needs a cluster; add --cluster");
@@ -148,6 +154,7 @@ static int simulate(struct question *q, const char *word) {
   int code = cli_hosts_read(&q->hosts, "sim", &q->what.ranks);
   if (code == CLI_GOOD) code = load(q, word);
   if (code != CLI_GOOD) return code;
+  tu_sim_watch(q->sim, see);
   if (q->cluster.cluster) {
     const struct sim_plan_name plan = {q->collective, q->algorithm, q->bytes};
     code = sim_cluster_run(&q->cluster, &plan, q->sim, q->ranks, q->json);

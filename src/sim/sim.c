@@ -134,6 +134,8 @@ static void start(struct play *p) {
 }
 
 static void play_all(struct play *p) {
+  enum { SEEN_MOMENTS = 256 }; /* the watch is called after so many moments */
+  const struct tu_sim *sim = p->course->sim;
   struct tu_events *events = &p->course->events;
   start(p);
   for (;;) {
@@ -143,6 +145,7 @@ static void play_all(struct play *p) {
     if (events->count == 0) break;
     double until = events->heap[0].time * (1 + ROUNDING);
     p->moment++;
+    if (sim->see && p->moment % SEEN_MOMENTS == 0) sim->see(p->ended, sim->node_count);
     while (events->count > 0 && events->heap[0].time <= until) {
       struct tu_event event = tu_events_take(events);
       take_event(p, &event);
@@ -173,6 +176,8 @@ void tu_sim_course_fini(struct tu_sim_course *course) {
 }
 
 /* ---- whole runs and their reports ---- */
+
+void tu_sim_watch(struct tu_sim *sim, void (*see)(uint64_t ended, uint64_t nodes)) { sim->see = see; }
 
 void tu_sim_report_on(const struct tu_sim_course *course, struct tu_sim_report *report) {
   const struct tu_sim *sim = course->sim;

@@ -54,6 +54,10 @@ void tu_sim_destroy(struct tu_sim *sim);
 /* Returns true if every message goes to the next or to the previous rank, modulo the number of ranks. */
 bool tu_sim_goes_round(const struct tu_sim *sim);
 
+/* Has `see` called during runs, now and then, with the number of nodes of the graph (messages and steps) that have ended,
+ * and the number of all. */
+void tu_sim_watch(struct tu_sim *sim, void (*see)(uint64_t ended, uint64_t nodes));
+
 /* Runs the simulation and writes the report. `bytes` is the size of the collective: the size of the longer of a rank's
  * two buffers. (In an allgather, for example, one buffer has one block and the other has one block per rank.) Blocks
  * and chunks are exact fractions of `bytes`, so their sizes need not be whole numbers of bytes. */

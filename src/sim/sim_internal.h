@@ -51,6 +51,7 @@ struct tu_sim {
   struct tu_sim_edge *edges;
   uint64_t messages;
   double chunks_sent_max;
+  void (*see)(uint64_t ended, uint64_t nodes); /* see tu_sim_watch; NULL: nothing */
 };
 
 /* ---- a run and its events (sim.c) ---- */

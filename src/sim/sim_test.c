@@ -678,6 +678,27 @@ static void test_pat(void) {
   }
 }
 
+static uint64_t seen_ended, seen_calls;
+
+static void see(uint64_t ended, uint64_t nodes) {
+  CHECK(ended >= seen_ended && ended <= nodes && nodes > 0, "%llu of %llu after %llu", (unsigned long long)ended,
+        (unsigned long long)nodes, (unsigned long long)seen_ended);
+  seen_ended = ended;
+  seen_calls++;
+}
+
+/* The watch sees more and more nodes end. */
+static void test_watch(void) {
+  const struct tu_algorithm *chain = tu_algorithm_find(TUTTI_SCAN, "chain");
+  struct tu_sim *sim = tu_sim_build(&(struct tu_build){.algorithm = chain, .ranks = 2000, .rank = TU_ALL_RANKS});
+  struct tu_sim_report r;
+  tu_sim_watch(sim, see);
+  tu_sim_run(sim, 8, &(struct tu_sim_cost){.alpha = 1}, &r);
+  tu_sim_destroy(sim);
+  CHECK(seen_calls > 4 && seen_ended > 1000, "%llu calls, %llu nodes", (unsigned long long)seen_calls,
+        (unsigned long long)seen_ended);
+}
+
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"examples", test_examples},
@@ -688,6 +709,7 @@ int main(int argc, char **argv) {
       {"rotates", test_rotates},
       {"large", test_large},
       {"pat", test_pat},
+      {"watch", test_watch},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
