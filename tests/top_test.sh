@@ -91,6 +91,12 @@ test_whom() {
   has_facts "by an ancestor" "$("$tutti" top --once $$)" "job $launcher (tutti run): 3 ranks|stopped"
   has_facts "list" "$("$tutti" top)" "$launcher tutti run|rank 1"
   has_facts "table" "$("$tutti" top "$launcher")" "rank|pid|state|awaited|waits since|2 ranks wait for rank 1"
+  "$tutti" top --json "$launcher" >top.json
+  is "json" "$(python3 -c '
+import json; o = json.load(open("top.json")); j = o["jobs"][0]; r = j["ranks"][1]
+print(o["version"], o["verb"], j["launcher"], j["size"], j["seen"], j["waiting"], r["rank"], r["state"], r["call"][:19],
+      j["ranks"][0]["waits_for"], j["why"][0]["rank"], j["why"][0]["reason"], j["why"][0]["waiters"], j["circle"])')" \
+    "1 top tutti run 3 3 2 1 stopped allreduce(count 64, [1] 1 stopped 2 []"
   has_facts "another process" "$("$tutti" top 1 2>&1)" "process 1 "
   is "its status" "$("$tutti" top 1 >/dev/null 2>&1; echo $?)" 1
   has_facts "no process" "$("$tutti" top 4194305 2>&1)" "there is no process 4194305"

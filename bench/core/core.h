@@ -134,7 +134,8 @@ struct bench_meter {
   uint64_t wrong;      /* number of wrong elements on this rank */
   uint64_t start, end; /* clock readings before and after the last sample's operations, in ns */
   double cpu_us;       /* CPU time of this process during the last sample's operations; 0 below 64 KiB */
-  double sample_ns;    /* time of a whole sample, with input and check: the last of bench_meter_warm; of the slowest rank */
+  double
+      sample_ns; /* time of a whole sample, with input and check: the last of bench_meter_warm; of the slowest rank */
 };
 /* Opens channels, warms caches and finds the batch size; *samples is the number of samples for options->time_ms. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples);

@@ -1,7 +1,6 @@
 /* keeper.c: keeps the shared memory of ranks, and reports from it what they do. */
 #include "cli/run/keeper.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include "sight/report.h"
 #include "transport/shm_memory.h"
 
-#define UNUSED_NS UINT64_C(60000000000) /* memory that no rank has used for so long is closed */
 enum { CHECK_MS = 10000, LOOK_MS = 200 };
 
 void run_keeper_open(struct run_keeper *keeper) {
@@ -20,7 +18,7 @@ void run_keeper_open(struct run_keeper *keeper) {
 }
 
 static void drop(struct run_keeper *keeper, uint32_t i) {
-  close(keeper->kept[i].fd);
+  close(keeper->kept[i]);
   keeper->kept[i] = keeper->kept[--keeper->count];
 }
 
@@ -30,20 +28,22 @@ void run_keeper_close(struct run_keeper *keeper) {
   keeper->fd = -1;
 }
 
-/* Returns true if a rank has joined the job, whether or not it still lives. */
-static bool was_used(int fd) {
-  uint64_t magic = 0;
-  return pread(fd, &magic, sizeof magic, offsetof(struct tu_plate, magic)) == (ssize_t)sizeof magic &&
-         magic == TU_PLATE_MAGIC;
+/* Returns true if all ranks of the memory have joined the job and left it in order. Those of a rank that has died may still
+ * be looked at. */
+static bool all_have_left(int fd) {
+  struct tu_segment segment;
+  bool left = true;
+  if (!tu_segment_map(fd, &segment)) return false;
+  for (uint32_t i = 0; i < segment.here; i++)
+    left = left && tu_segment_has(&segment, i) && atomic_load(&tu_segment_head(&segment, i)->gone) != 0;
+  tu_segment_unmap(&segment);
+  return left;
 }
 
 /* Closes the memory of worlds that have ended: it would take room as long as it is open. */
 static void drop_unused(struct run_keeper *keeper) {
-  for (uint32_t i = keeper->count; i-- > 0;) {
-    const bool used = tu_shm_memory_is_used(keeper->kept[i].fd);
-    if (!used && (was_used(keeper->kept[i].fd) || tu_clock_ns() - keeper->kept[i].since_ns > UNUSED_NS))
-      drop(keeper, i);
-  }
+  for (uint32_t i = keeper->count; i-- > 0;)
+    if (!tu_shm_memory_is_used(keeper->kept[i]) && all_have_left(keeper->kept[i])) drop(keeper, i);
 }
 
 void run_keeper_serve(struct run_keeper *keeper) {
@@ -52,8 +52,7 @@ void run_keeper_serve(struct run_keeper *keeper) {
   while (keeper->fd >= 0 && tu_shm_memory_arrives(keeper->fd, &fd)) {
     if (fd < 0) continue;
     if (keeper->count == RUN_KEPT_MAX) drop(keeper, 0);
-    keeper->kept[keeper->count].fd = fd;
-    keeper->kept[keeper->count++].since_ns = tu_clock_ns();
+    keeper->kept[keeper->count++] = fd;
   }
 }
 
@@ -87,7 +86,7 @@ void run_keeper_tell(const struct run_keeper *keeper, struct run_sink *sink) {
     struct tu_error error;
     char *data = NULL;
     size_t bytes = 0;
-    if (!tu_segment_map(keeper->kept[i].fd, &segment)) continue;
+    if (!tu_segment_map(keeper->kept[i], &segment)) continue;
     FILE *file = open_memstream(&data, &bytes);
     if (file && tu_job_look_at(&segment, LOOK_MS, &look, &error) == TUTTI_OK) tu_job_look_pack(&look, file);
     tu_job_look_fini(&look);
@@ -101,5 +100,5 @@ void run_keeper_tell(const struct run_keeper *keeper, struct run_sink *sink) {
 
 void run_keeper_report(const struct run_keeper *keeper, struct run_console *console) {
   if (keeper->count == 0) run_say(console, "no rank of this host has joined a job");
-  for (uint32_t i = 0; i < keeper->count; i++) report(keeper->kept[i].fd, console);
+  for (uint32_t i = 0; i < keeper->count; i++) report(keeper->kept[i], console);
 }

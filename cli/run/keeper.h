@@ -8,12 +8,9 @@
 enum { RUN_KEPT_MAX = 16 };
 
 struct run_keeper {
-  int fd;        /* socket at which memory arrives; -1: none */
-  char name[40]; /* of the socket, for the ranks (TUTTI_KEEPER) */
-  struct {
-    int fd;
-    uint64_t since_ns;
-  } kept[RUN_KEPT_MAX];
+  int fd;                 /* socket at which memory arrives; -1: none */
+  char name[40];          /* of the socket, for the ranks (TUTTI_KEEPER) */
+  int kept[RUN_KEPT_MAX]; /* [count]: descriptors of memory */
   uint32_t count;
 };
 

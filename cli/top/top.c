@@ -15,7 +15,7 @@ enum { PAUSE_MS = 200 }; /* between the two looks, if the command looks once */
 
 struct wish {
   pid_t only; /* 0: all jobs */
-  bool why, stacks, once;
+  bool why, stacks, once, json;
   double interval_s;
 };
 
@@ -89,6 +89,7 @@ static int show(const struct wish *wish, uint32_t pause_ms) {
   else if (err == TUTTI_OK) err = look_at_all(wish, pause_ms, &segments, jobs, &looked, &error);
   if (err != TUTTI_OK) code = cli_fail("top", CLI_FAILED, "%s", error.text);
   else if (looked == 0) code = fail_none(wish->only, &segments);
+  else if (wish->json) top_print_json(jobs, looked);
   else if (wish->why)
     for (uint32_t i = 0; i < looked; i++) {
       tu_report_print(stdout, &jobs[i]);
@@ -122,6 +123,7 @@ static int run(int argc, char **argv) {
   const struct cli_option options[] = {
       {"--why", CLI_FLAG, &wish.why, NULL, "explain who makes the others wait, and where each rank stands"},
       {"--no-stacks", CLI_FLAG, &no_stacks, NULL, "--why: without the C stacks, for which gdb stops the rank briefly"},
+      JSON_OPTION(&wish.json),
       {"--once", CLI_FLAG, &wish.once, NULL, "show it once, also on a terminal"},
       {"--interval", CLI_NUMBER, &wish.interval_s, "S", "seconds between two looks on a terminal (1)"},
   };
@@ -136,8 +138,12 @@ static int run(int argc, char **argv) {
     return cli_fail("top", CLI_USAGE, "--interval is %g; expected 0.1 to 3600 seconds", wish.interval_s);
   wish.only = (pid_t)pid;
   wish.stacks = !no_stacks;
-  if (wish.why || wish.once || !isatty(STDOUT_FILENO)) return show(&wish, PAUSE_MS);
+  if (wish.why || wish.once || wish.json || !isatty(STDOUT_FILENO)) return show(&wish, PAUSE_MS);
   return watch(&wish);
 }
 
-const struct cli_verb cli_top = {"top", "show what the ranks of running jobs do", "top [--why] [--once] [JOB]", run};
+const struct cli_verb cli_top = {.name = "top",
+                                 .summary = "show what the ranks of running jobs do",
+                                 .synopsis = "top [--why] [--json] [JOB]",
+                                 .run = run,
+                                 .arguments = "JOB"};

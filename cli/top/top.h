@@ -9,6 +9,10 @@
 void top_print_jobs(FILE *file, const struct tu_job_look *jobs, uint32_t count);
 void top_print_ranks(FILE *file, const struct tu_job_look *job);
 
+/* ---- top_json.c ---- */
+
+void top_print_json(const struct tu_job_look *jobs, uint32_t count);
+
 /* ---- stacks.c ---- */
 
 /* Prints the C stacks of the ranks that make the others wait, if gdb is there. gdb stops them while it reads. */
