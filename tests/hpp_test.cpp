@@ -700,6 +700,30 @@ static void communicators(Player &me) {
   me.check(!closed, "close leaves a communicator");
 }
 
+static void statistics(Player &me) {
+  const comm world = copy_of_world(me);
+  std::vector<int> x(3), y(3);
+  const uint32_t next = static_cast<uint32_t>((me.rank + 1) % me.ranks);
+  const uint32_t before = static_cast<uint32_t>((me.rank + me.ranks - 1) % me.ranks);
+  world.allreduce(x, op::sum);
+  world.barrier();
+  request sent = world.isend(x, next);
+  world.recv(y, before);
+  sent.wait();
+  me.barrier(); /* on the world of all cases: every rank has made its calls */
+  for (uint32_t r = 0; r < world.ranks(); r++) {
+    const tutti_rank_stats known = world.stats(r);
+    me.check(known.calls == 2, "rank %u: %llu calls", r, static_cast<unsigned long long>(known.calls));
+    me.check(known.messages == 2 && known.message_bytes == 2 * sizeof(int) * x.size(), "rank %u: %llu messages", r,
+             static_cast<unsigned long long>(known.messages));
+    me.check(known.awaited_ns >= known.awaited_here_ns, "rank %u: awaited", r);
+  }
+  throws(me, "stats of no rank", TUTTI_ERR_ARGUMENT, "tutti_stats|rank", [&] { (void)world.stats(me.ranks); });
+  throws(me, "stats of rank -1", TUTTI_ERR_ARGUMENT, "tutti_stats|rank", [&] { (void)world.stats(-1); });
+  me.barrier();
+  world.barrier(); /* the communicator has not failed */
+}
+
 static void empty_communicators(Player &me) {
   const char *words = "is empty";
   const comm none;
@@ -715,6 +739,7 @@ static void empty_communicators(Player &me) {
   throws(me, "create", TUTTI_ERR_ARGUMENT, words, [&] { (void)none.create({}, 0); });
   throws(me, "abort", TUTTI_ERR_ARGUMENT, words, [&] { none.abort("reason"); });
   throws(me, "set_timeout", TUTTI_ERR_ARGUMENT, words, [&] { none.set_timeout(1); });
+  throws(me, "stats", TUTTI_ERR_ARGUMENT, words, [&] { (void)none.stats(0); });
 }
 
 /* Rank 0 ends a communicator before the other ranks may end theirs. */
@@ -1305,6 +1330,7 @@ int main(int argc, char **argv) {
       {"operations", operations},
       {"faulty operations", faulty_operations},
       {"communicators", communicators},
+      {"statistics", statistics},
       {"empty communicators", empty_communicators},
       {"destructors do not wait", destructors_do_not_wait},
       {"requests", requests},

@@ -678,6 +678,13 @@ class comm_view {
   std::uint32_t ranks() const { return tutti_ranks(raw()); }
   /* Sets the time limit in ms of calls on the communicator; 0 or TUTTI_NO_TIMEOUT: no limit. */
   void set_timeout(int timeout_ms) const { check(tutti_comm_set_timeout(raw(), timeout_ms)); }
+  /* Returns what is known of a rank: how many calls it has made, for how long it has waited, and for how long the others
+   * have waited for it (tutti_stats). Local. */
+  tutti_rank_stats stats(number rank) const {
+    tutti_rank_stats known{};
+    check(tutti_stats(raw(), rank, &known));
+    return known;
+  }
   /* Keeps a pointer of the program with the communicator, and returns it; nullptr at first. Any thread. */
   void set_user(void *user) const { tutti_comm_set_user(raw(), user); }
   void *user() const { return tutti_comm_user(raw()); }
