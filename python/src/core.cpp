@@ -1118,6 +1118,24 @@ PyObject *comm_set_timeout(comm_object *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
+/* Returns the fields of tutti_rank_stats, in their order. */
+PyObject *comm_stats(comm_object *self, PyObject *number) {
+  const Py_ssize_t rank = PyNumber_AsSsize_t(number, nullptr); /* clips */
+  if (rank == -1 && PyErr_Occurred()) return nullptr;
+  tutti_comm *comm = living(self);
+  if (!comm) return nullptr;
+  if (rank < 0 || rank > static_cast<Py_ssize_t>(UINT32_MAX))
+    return refuse("stats: expected a rank from 0 to %u, got %zd", tutti_ranks(comm) - 1, rank);
+  tutti_rank_stats known{};
+  self->active++;
+  const tutti_err err = unlocked([&] { return tutti_stats(comm, static_cast<uint32_t>(rank), &known); });
+  self->active--;
+  if (err != TUTTI_OK) return raise(err, nullptr);
+  const unsigned long long fields[] = {known.calls,     known.messages,   known.message_bytes,
+                                       known.waited_ns, known.awaited_ns, known.awaited_here_ns};
+  return Py_BuildValue("(KKKKKK)", fields[0], fields[1], fields[2], fields[3], fields[4], fields[5]);
+}
+
 PyObject *comm_rank(comm_object *self, void *) {
   return living(self) ? PyLong_FromUnsignedLong(tutti_rank(self->comm)) : nullptr;
 }
@@ -1198,6 +1216,7 @@ PyMethodDef comm_methods[] = {
     {"_create", method(comm_create), METH_VARARGS, nullptr},
     {"_abort", method(comm_abort), METH_VARARGS, nullptr},
     {"_set_timeout_ms", method(comm_set_timeout), METH_VARARGS, nullptr},
+    {"_stats", method(comm_stats), METH_O, nullptr},
     {"alloc_bytes", method(comm_alloc_bytes), METH_O,
      "alloc_bytes($self, bytes, /)\n--\n\n"
      "Returns a Memory of this many bytes, which all ranks of the host map. Not collective.\n\n"

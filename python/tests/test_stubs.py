@@ -83,7 +83,9 @@ class Stub(unittest.TestCase):
             for member, declared in members.items():
                 with self.subTest(name=f"{name}.{member}"):
                     value = inspect.getattr_static(cls, member)
-                    if not isinstance(declared, ast.FunctionDef):
+                    if isinstance(declared, ast.AnnAssign):
+                        self.assertEqual(ast.unparse(declared.annotation), cls.__annotations__[member])
+                    elif not isinstance(declared, ast.FunctionDef):
                         self.assertEqual(ast.literal_eval(declared.value), getattr(cls, member).value)
                     elif [d.id for d in declared.decorator_list] == ["property"]:
                         self.assertFalse(callable(value))
@@ -111,6 +113,10 @@ def work(comm: tutti.Communicator) -> tutti.Request:
     comm.allreduce([1, 2])  # error
     comm.gatherv(x, None, [1, 2], root="0")  # error
     comm.nonesuch()  # error
+    known: list[tutti.RankStats] = comm.stats()
+    print(known[0].calls + comm.stats(comm.rank).awaited_ns)
+    comm.stats(0).calls = 1  # error: it cannot be changed
+    comm.stats("0")  # error
     part = comm.split(tutti.NO_COLOR)
     part.free()  # error: it may be None
     return comm.iallreduce(x)

@@ -138,6 +138,32 @@ world.barrier()
         )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
+    def test_stats(self):
+        """Rank 1 comes late to each call, so the others wait for it."""
+        done = program(
+            3,
+            """
+world = tutti.init(timeout=20)
+x = np.zeros(4, np.float32)
+for step in range(10):
+  if world.rank == 1: time.sleep(0.02)
+  world.allreduce(x, algorithm="reduce_broadcast")
+world.send(x, (world.rank + 1) % 3)
+world.recv(x, (world.rank + 2) % 3)
+twin = world.dup()
+assert twin.stats(twin.rank) == tutti.RankStats(0, 0, 0, 0, 0, 0), twin.stats()
+everyone = twin.allgather_object(world.stats(world.rank))
+known = world.stats()
+for rank, other in enumerate(everyone):
+  assert (other.messages, other.message_bytes) == (2, 2 * 16), other
+  assert other.calls == known[rank].calls >= 10, (other, known)
+assert world.rank != 0 or known[1].awaited_here_ns > 0, known
+assert known[1].awaited_ns >= known[1].awaited_here_ns
+print("ok\\n", end="", flush=True)
+""",
+        )
+        self.assertEqual(done.stdout, "ok\n" * 3, done.stderr)
+
     def test_a_rank_that_dies_is_named(self):
         done = program(
             2,
@@ -446,6 +472,22 @@ class Refusals(unittest.TestCase):
         self.assertRaisesRegex(tutti.ArgumentError, "recv: the object tells no format.*dtype=", self.comm.allreduce, times)
         self.comm.allreduce(times, dtype=tutti.I64)
         self.assertRaisesRegex(tutti.ArgumentError, "contiguous", self.comm.allreduce, times[::2], dtype=tutti.I64)
+
+    def test_stats(self):
+        comm = self.comm.dup()
+        self.assertEqual(comm.stats(0), tutti.RankStats(0, 0, 0, 0, 0, 0))
+        comm.allreduce(np.zeros(4))
+        request = comm.isend(bytearray(5), 0)
+        comm.recv(bytearray(5), 0)
+        request.wait()
+        self.assertEqual(comm.stats(), [tutti.RankStats(1, 2, 10, 0, 0, 0)])
+        self.assertRaises(AttributeError, setattr, comm.stats(0), "calls", 7)
+        for rank in (1, -1, 2**32, 2**70):
+            self.assertRaisesRegex(tutti.ArgumentError, "stats: .*rank.* 0", comm.stats, rank)
+        self.assertRaises(TypeError, comm.stats, "0")
+        comm.close()
+        self.assertRaisesRegex(tutti.ArgumentError, "is freed", comm.stats, 0)
+        self.assertRaisesRegex(tutti.ArgumentError, "is freed", comm.stats)
 
     def test_unknown_algorithm(self):
         comm = self.comm.dup()

@@ -6,6 +6,7 @@ They are never copied. Time limits are in seconds: None is the default of the co
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import math
@@ -149,6 +150,18 @@ Request = _core.Request
 Memory = _core.Memory
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class RankStats:
+    """What is known of a rank of a communicator: see Communicator.stats(). Times are in ns."""
+
+    calls: int  # collectives that the rank has started
+    messages: int  # messages that it has sent or received
+    message_bytes: int  # their bytes
+    waited_ns: int  # how long it has waited for others
+    awaited_ns: int  # how long the ranks of the calling rank's host have waited for it
+    awaited_here_ns: int  # how long the calling rank has waited for it
+
+
 class _Recorder:
     """Stands for a communicator in its own methods: what they would run is given to `take`."""
 
@@ -196,6 +209,16 @@ class Communicator(ObjectCalls, _core.Comm):
     def set_timeout(self, timeout: Optional[float]) -> None:
         """Sets the time limit of calls that set no limit of their own. None: no limit."""
         self._set_timeout_ms(_ms(timeout))
+
+    def stats(self, rank: Optional[int] = None):
+        """Returns the RankStats of a rank; without a rank, a list with those of all ranks. Local; does not wait.
+
+        A rank for which the others wait long (awaited_ns) is slow, or has more to do. Of a rank on another host, calls is
+        what it has told so far; messages, message_bytes and waited_ns are 0. ArgumentError: there is no such rank.
+        """
+        if rank is None:
+            return [RankStats(*self._stats(each)) for each in range(self.size)]
+        return RankStats(*self._stats(rank))
 
     def abort(self, reason: Optional[str] = None) -> None:
         """Fails the communicator on all of its ranks with this reason."""

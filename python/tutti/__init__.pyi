@@ -3,6 +3,7 @@
 import builtins
 import enum
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Optional, Protocol, SupportsIndex, TypeVar, Union, final, overload
 
 import numpy
@@ -110,6 +111,15 @@ class Memory:
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __len__(self) -> int: ...
 
+@dataclass(frozen=True)
+class RankStats:
+    calls: int
+    messages: int
+    message_bytes: int
+    waited_ns: int
+    awaited_ns: int
+    awaited_here_ns: int
+
 @final
 class Request:
     @property
@@ -135,6 +145,10 @@ class Communicator:
     def close(self) -> None: ...
     def abort(self, reason: Optional[str] = None) -> None: ...
     def set_timeout(self, timeout: Optional[float]) -> None: ...
+    @overload
+    def stats(self, rank: SupportsIndex) -> RankStats: ...
+    @overload
+    def stats(self, rank: None = None) -> list[RankStats]: ...
     @overload
     def alloc(self, shape: _Shape, dtype: type[_Scalar]) -> NDArray[_Scalar]: ...
     @overload
