@@ -69,6 +69,7 @@ endforeach()
 target_sources(tune_choose_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/json.c ${CMAKE_SOURCE_DIR}/cli/units.c)
 target_sources(units_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/units.c)
 target_sources(progress_lines_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/progress.c)
+target_sources(bench_sweep_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/progress.c)
 
 # Programs for tests: a switch between hosts that are namespaces, and what puts a rank on its host; a rank that calls until
 # a call fails; ranks that get into trouble.

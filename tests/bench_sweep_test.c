@@ -12,6 +12,7 @@ static struct bench_result found[2]; /* out of place, and in place */
 static uint32_t measured[2], rows, rows_in_place;
 static const char *ran;
 
+void (*cli_before_message)(void);
 int cli_fail(const char *verb, int exit_code, const char *format, ...) {
   size_t length = strlen(warnings);
   va_list arguments;

@@ -453,7 +453,7 @@ static int init(struct launcher *l) {
   struct tu_error error;
   l->world = l->request->count;
   l->console.signal_fd = l->meeting.fd = -1;
-  run_viewer_open(&l->viewer);
+  l->viewer.listener = -1;
   place_ranks(l);
   l->out = tu_allocate(l->world, sizeof *l->out);
   l->err = tu_allocate(l->world, sizeof *l->err);
@@ -466,6 +466,7 @@ static int init(struct launcher *l) {
       describe_directory(l->directory, &error) != TUTTI_OK ||
       run_agent_command(l->command, sizeof l->command, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
+  run_viewer_open(&l->viewer);
   enum { SPARE = 16 };
   const uint64_t needed = tu_files_open() + SPARE + HOST_POLLED * (uint64_t)l->count;
   if (needed > tu_files_max()) (void)tu_files_raise();

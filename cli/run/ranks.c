@@ -48,13 +48,14 @@ static struct run_source source_of(struct run_job *job, uint32_t rank, struct ru
 
 tutti_err run_job_init(struct run_job *job, struct tu_error *error) {
   job->console.signal_fd = job->meeting.fd = job->feed.fd = job->ends_fd = -1;
-  run_keeper_open(&job->keeper);
+  job->keeper.fd = -1;
   job->feed.terminal = !job->console.launcher;
   job->ranks = tu_allocate(job->count, sizeof *job->ranks);
   job->polled = tu_allocate(2 * (size_t)job->count + RUN_POLLED + RUN_MORE_POLLED, sizeof *job->polled);
   for (uint32_t r = 0; r < job->count; r++) run_number_rank(job, r, r);
   run_note_foreign(job);
   tutti_err err = run_console_open(&job->console, error);
+  run_keeper_open(&job->keeper); /* after the console, which opens descriptors 0 to 2 */
   if (err == TUTTI_OK) err = raise_limit(job, error);
   if (err != TUTTI_OK) return err;
   prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -48,8 +48,9 @@ static void drop_client(struct run_viewer *v, int i) {
 }
 
 void run_viewer_close(struct run_viewer *v) {
+  if (v->listener < 0) return;
   for (int i = 0; i < RUN_VIEWER_CLIENTS; i++) drop_client(v, i);
-  if (v->listener >= 0) close(v->listener);
+  close(v->listener);
   if (v->has_look) tu_job_look_fini(&v->look);
   v->listener = -1;
   v->has_look = false;

@@ -14,12 +14,20 @@
 /* maximum number of polls of a fast-path call between two decisions whether to go on polling */
 #define POLLS_AT_ONCE 6u
 
+/* Notes for which rank a wait waits now; if that has changed, the time so far counts for the rank before. */
+static void note_awaited(struct tutti_comm *comm, const struct tu_execution *e, struct tu_stall *s) {
+  const uint32_t awaits = tu_execution_awaits_straight(e) + 1;
+  if (awaits == s->awaits) return;
+  tu_stats_count(comm, s);
+  s->awaits = awaits;
+}
+
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   const uint32_t looks = tu_patience_polls(comm), at_once = looks < POLLS_AT_ONCE ? looks : POLLS_AT_ONCE;
   struct tu_stall s = {.polls = looks};
   if (tu_execution_poll_straight(e, looks)) return true;
   while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s)) {
-    if (s.since && !s.awaits) s.awaits = tu_execution_awaits_straight(e) + 1;
+    if (s.since) note_awaited(comm, e, &s);
     if (!tu_execution_poll_straight(e, at_once)) continue;
     tu_stats_count(comm, &s);
     return true;

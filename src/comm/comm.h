@@ -41,7 +41,8 @@ struct tu_stall {
   /* time when the wait first read the clock, in ns. If only tu_patience_test is called: time when it last returned
    * true. 0: not yet */
   uint64_t since;
-  uint32_t awaits; /* rank for which the wait waits, plus 1 (comm/stats.h); 0: not known */
+  uint32_t awaits;  /* rank for which the wait waits, plus 1 (comm/stats.h); 0: not known */
+  uint64_t counted; /* time until which the wait has been counted for a rank; 0: from `since` on */
   /* time of the last check for time-outs that was made although the wait had progressed, in ns; tu_stall_moved keeps
    * it */
   uint64_t looked_at;

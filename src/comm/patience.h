@@ -12,7 +12,9 @@
 /* Returns the time from `since` to `now`. Returns 0 if `since` is later, because another thread may have set it after
  * this thread read the clock. */
 static inline uint64_t tu_elapsed_ns(uint64_t since, uint64_t now) { return now > since ? now - since : 0; }
-static inline void tu_stall_moved(struct tu_stall *s) { s->polls = s->yields = s->awaits = 0, s->since = 0; }
+static inline void tu_stall_moved(struct tu_stall *s) {
+  s->polls = s->yields = s->awaits = 0, s->since = s->counted = 0;
+}
 
 /* Maximum time to wait for an answer of a rank on another host, in ns of tu_poll_time. A rank answers only while it is
  * in the library. */

@@ -19,15 +19,17 @@ static void tell(struct tutti_comm *comm, uint32_t rank) {
   a->told_ns = a->ns;
 }
 
-void tu_stats_count(struct tutti_comm *comm, const struct tu_stall *s) {
+void tu_stats_count(struct tutti_comm *comm, struct tu_stall *s) {
   if (s->since == 0 || s->awaits == 0 || !comm->mover->control.block) return;
   /* The wait usually ends right after a yield or a sleep, whose end was timed. */
-  const uint64_t rested = tu_core_watch.rested_at, now = rested > s->since ? rested : tu_clock_ns();
+  const uint64_t from = s->counted ? s->counted : s->since;
+  const uint64_t rested = tu_core_watch.rested_at, now = rested > from ? rested : tu_clock_ns();
   const uint32_t rank = s->awaits - 1;
   struct tu_awaited *a = &comm->awaited[rank];
-  const uint64_t ns = tu_elapsed_ns(s->since, now);
+  const uint64_t ns = tu_elapsed_ns(from, now);
   _Atomic uint64_t *mine = &board(comm, comm->rank)->waited_ns; /* only this rank writes it */
   a->ns += ns;
+  s->counted = now;
   atomic_store_explicit(mine, atomic_load_explicit(mine, memory_order_relaxed) + ns, memory_order_relaxed);
   if (a->ns - a->told_ns >= TELL_NS) tell(comm, rank);
 }

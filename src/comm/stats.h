@@ -12,7 +12,7 @@ struct tu_awaited {
 };
 
 /* A thread that holds the communicator has waited, and goes on. Does nothing if the wait was short. */
-void tu_stats_count(struct tutti_comm *comm, const struct tu_stall *stall);
+void tu_stats_count(struct tutti_comm *comm, struct tu_stall *stall);
 /* Publishes the waits that were counted: at the end of the communicator. */
 void tu_stats_tell(struct tutti_comm *comm);
 
