@@ -436,7 +436,7 @@ sys.exit(bool(seen - documented or promised - seen))
 
 # Every verb prints its data with --json, or says why it has none.
 test_json() {
-  local verb
+  local verb i
   command -v python3 >/dev/null || { skip "python3 not found" && return; }
   json_of list
   json_of plan reduce_scatter.pat -n 4
@@ -460,7 +460,11 @@ test_json() {
   json_of tune -n 2 --time-ms 0 --bytes 8,64 barrier allreduce
   json_of bench -n 2 --bytes 8 --time-ms 0
   json_of bench kernels --bytes 4K --dtype f32 --time-ms 0
-  for verb in list plan check sim info layout slices topo tune bench; do fields_are_documented $verb; done
+  "$tutti" run -n 2 -- "$build/tests/troubled" sleeps 1 "$PWD/there" >/dev/null 2>&1 &
+  for ((i = 0; i < 500; i++)); do [ -e there ] && break || sleep 0.02; done
+  json_of top $!
+  kill $! && wait $! 2>/dev/null
+  for verb in list plan check sim info layout slices topo tune bench top; do fields_are_documented $verb; done
   # Every verb has been asked, or refuses the option.
   for verb in $("$tutti" help | awk '/^  / { print $1 }'); do
     [ -s "$verb.objects" ] && continue

@@ -177,8 +177,8 @@ static int parse(const struct cli_verb *verb, int *argc, char **argv, struct ben
   const struct cli_option table[] = {
       {"-n", CLI_UINT, &o->ranks, "N", "number of ranks to start; in a job: its number of ranks"},
       {"--bytes", CLI_STRING, &w->sizes, "LO:HI[:FACTOR],...", "sizes, optionally with K, M or G (8:16M:4; FACTOR 2)"},
-      {"--dtype", CLI_STRING, &w->type, "T", "type of the elements (f32)"},
-      {"--op", CLI_STRING, &w->op, "O", "operation of reducing collectives (sum)"},
+      {"--dtype", CLI_STRING, &w->type, "TYPE", "type of the elements (f32)"},
+      {"--op", CLI_STRING, &w->op, "OP", "operation of reducing collectives (sum)"},
       {"--root", CLI_UINT, &o->root, "R", "root of rooted collectives (0)"},
       {"--lanes", CLI_UINT, &o->lanes, "L", "number of parallel lanes (0: the library chooses)"},
       {"--order", CLI_STRING, &w->order, "any|canonical", "order of reductions, as TUTTI_ORDER (any)"},
