@@ -2,6 +2,8 @@
 torch.distributed, if torch and its headers are installed.
 
 TUTTI_BUILD names a folder in which cmake has built the library. Without it, setup.py builds the library here.
+With TUTTI_BUNDLE=0 the package contains neither: it uses the library and the command of the system, as packages of
+distributions do. With TUTTI_TORCH=0 the backend is left out.
 """
 
 import importlib.util
@@ -15,6 +17,12 @@ from setuptools.command.build_ext import build_ext
 
 SOURCE = Path(__file__).resolve().parent.parent
 TARGETS = ["tutti", "tutti_cli"]
+BUNDLE = os.environ.get("TUTTI_BUNDLE") != "0"
+
+
+def find_library_at(folder: str) -> list[str]:
+    """Returns the arguments of the linker by which an extension finds the bundled library; none without a bundle."""
+    return [f"-Wl,-rpath,{folder}"] if BUNDLE else []
 
 
 def library_folder(temporary: Path) -> Path:
@@ -37,6 +45,8 @@ class build_with_library(build_ext):
         for extension in self.extensions:
             extension.library_dirs.append(str(folder))
         super().run()
+        if not BUNDLE:
+            return
         package = Path(self.get_ext_fullpath("tutti._core")).parent
         (package / "bin").mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / "libtutti.so.0", package)
@@ -45,7 +55,7 @@ class build_with_library(build_ext):
 
 def of_torch() -> list[Extension]:
     """Returns the extension module of tutti.torch; nothing if there is no torch, or only a part of it, where this is built."""
-    if not importlib.util.find_spec("torch"):
+    if os.environ.get("TUTTI_TORCH") == "0" or not importlib.util.find_spec("torch"):
         return []
     from torch.utils import cpp_extension
 
@@ -65,7 +75,7 @@ def of_torch() -> list[Extension]:
             define_macros=[("TORCH_EXTENSION_NAME", "_backend")],
             extra_compile_args=["-std=c++17", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"]
             + [f"-isystem{folder}" for folder in folders],
-            extra_link_args=["-Wl,-rpath,$ORIGIN/.."],
+            extra_link_args=find_library_at("$ORIGIN/.."),
         )
     ]
 
@@ -77,7 +87,7 @@ core = Extension(
     libraries=["tutti"],
     language="c++",
     extra_compile_args=["-std=c++17", "-O2", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-fvisibility=hidden"],
-    extra_link_args=["-Wl,-rpath,$ORIGIN"],
+    extra_link_args=find_library_at("$ORIGIN"),
 )
 
 setup(

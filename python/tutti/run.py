@@ -1,5 +1,6 @@
-"""`python -m tutti.run -n 4 script.py`: starts the ranks of a job with the command `tutti run` of this package.
+"""`python -m tutti.run -n 4 script.py`: starts the ranks of a job with the command `tutti run`.
 
+It is the command of this package or, if the package has none, that of the system.
 Options before the script are those of tutti-run(1). A script that ends in .py runs with this Python.
 """
 
@@ -10,7 +11,8 @@ from pathlib import Path
 
 def command(arguments: list[str]) -> list[str]:
     """Returns the command line of `tutti run`."""
-    tutti = str(Path(__file__).parent / "bin" / "tutti")
+    bundled = Path(__file__).parent / "bin" / "tutti"
+    tutti = str(bundled) if bundled.exists() else "tutti"
     for i, argument in enumerate(arguments):
         if argument == "--":
             break
@@ -21,7 +23,7 @@ def command(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     line = command(sys.argv[1:])
-    os.execv(line[0], line)
+    os.execvp(line[0], line)
 
 
 if __name__ == "__main__":
