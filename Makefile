@@ -1,12 +1,13 @@
 # make build: the library and the command.  make: everything, tidy and the fast tests.  make check: all that CI runs.
 # make check-torch: the torch backend. make check-mpi: programs of MPI. make demo: trains a network on 4 processes.
+# make deb: packages for Debian.
 # CMake does the work; this file only calls it.
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 
-.PHONY: all build everything tidy format test check check-long check-torch check-mpi demo docs install uninstall bench-peers clean setup
+.PHONY: all build everything tidy format test check check-long check-torch check-mpi demo docs deb install uninstall bench-peers clean setup
 all: everything tidy test
 
 setup:
@@ -37,7 +38,7 @@ check: setup
 	@tools/check $(BUILD)
 
 check-long: setup
-	@tools/setup check
+	@tools/setup check deb aarch64
 	@TEST_LONG=1 tools/check $(BUILD)
 
 # The backend of torch.distributed, with PyTorch's own tests, on torch 1.13 and 2.6. Takes up to two hours.
@@ -72,6 +73,11 @@ install: build
 # Removes the files that `make install` has installed, and the folders of the library that are then empty.
 uninstall:
 	@tools/uninstall $(BUILD) $(DESTDIR)
+
+# Packages for Debian, in BUILD/deb. The version is taken from git.
+deb:
+	@tools/setup deb
+	@tools/deb $(BUILD)/deb
 
 # The whole table takes hours. PEERS_OPTIONS selects a part, for example "--quick" or "--ranks 2 --collectives
 # allreduce"; "--hosts 2x1" compares on several hosts. tools/bench-peers --help lists the options.
