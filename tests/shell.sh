@@ -58,10 +58,13 @@ run_case() { # test_NAME
   fi
 }
 
-# Runs all tests and prints the summary. Returns 1 if a test failed, 77 if all tests were skipped.
+# run_tests [test_NAME...]: runs the tests in this order, or all tests, and prints the summary. Returns 1 if a test failed,
+# 77 if all tests were skipped.
 run_tests() {
   local name
-  for name in $(declare -F | awk '$3 ~ /^test_/ { print $3 }'); do run_case "$name"; done
+  # shellcheck disable=SC2046
+  [ $# -gt 0 ] || set -- $(declare -F | awk '$3 ~ /^test_/ { print $3 }')
+  for name; do run_case "$name"; done
   echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
   [ "$failed" -eq 0 ] || return 1
   [ "$skipped" -eq 0 ] || [ "$passed" -gt 0 ] || return 77
