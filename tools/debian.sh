@@ -46,9 +46,10 @@ debian_chroot() {
 # debian_tree SUITE ARCHITECTURE FOLDER PACKAGE...: unpacks packages and all that they depend on below FOLDER/root, without
 # running a program of theirs. apt gets a configuration of its own in FOLDER.
 debian_tree() {
-  local suite=$1 architecture=$2 folder=$3 options package
+  local suite=$1 architecture=$2 folder=$3 options package link target
   shift 3
-  mkdir -p "$folder"/apt/lists/partial "$folder"/apt/cache/archives/partial "$folder"/root
+  mkdir -p "$folder"/apt/lists/partial "$folder"/apt/cache/archives/partial "$folder"/root || return
+  folder=$(realpath "$folder") # apt takes other paths as below its own
   debian_sources "$suite" >"$folder/apt/sources.list" || return
   : >"$folder/apt/status"
   options=(-q -y --no-install-recommends -o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture"
@@ -58,5 +59,9 @@ debian_tree() {
   apt-get "${options[@]}" update || return
   apt-get "${options[@]}" install --download-only "$@" || return
   for package in "$folder"/apt/cache/archives/*.deb; do dpkg-deb --extract "$package" "$folder/root" || return; done
+  # Links that begin at / would leave the folder.
+  find "$folder/root" -type l -lname '/*' -printf '%p %l\n' | while read -r link target; do
+    ln -sfnr "$folder/root$target" "$link" || return
+  done
   rm -rf "$folder/apt"
 }
