@@ -203,6 +203,7 @@ static int begin_thread(struct work *w, pthread_t *thread) {
 static tutti_err perform(struct work *w, int timeout_ms, bool *finished, struct tu_error *error) {
   const uint64_t deadline_ns = tu_job_deadline_ns(timeout_ms);
   pthread_t thread;
+  w->step = "PMIx_Init"; /* the time may be over before the thread has begun */
   const int why = begin_thread(w, &thread);
   if (why != 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "cannot create a thread for PMIx: %s", strerror(why));
   struct pollfd polled = {.fd = w->done, .events = POLLIN};

@@ -7,6 +7,7 @@
 #include "test.h"
 
 enum { PATIENCE_MS = 200 };
+static int patience_ms = PATIENCE_MS;
 
 struct scene {
   const char *fake; /* FAKE_PMIX */
@@ -25,7 +26,7 @@ static tutti_err play(const struct scene *scene, struct tu_error *error) {
   setenv("FAKE_PMIX", scene->fake, 1);
   if (scene->rank == 0) snprintf(text, sizeof text, "1;2 3;a,b");
   tutti_err err = scene->asks ? tu_pmix_ranks(&ranks, error) : TUTTI_OK;
-  if (err == TUTTI_OK) err = tu_pmix_carry(&identity, text, sizeof text, PATIENCE_MS, error);
+  if (err == TUTTI_OK) err = tu_pmix_carry(&identity, text, sizeof text, patience_ms, error);
   if (err == TUTTI_OK && (strcmp(text, "1;2 3;a,b") != 0 || ranks != 2))
     return tu_fail(error, TUTTI_ERR_SYSTEM, "text '%s', %u ranks", text, ranks);
   return err;
@@ -87,8 +88,17 @@ static void test_hangs(void) {
   run_scenes(scenes, sizeof scenes / sizeof scenes[0]);
 }
 
+/* The time is over before the thread that speaks to PMIx has begun, or soon after. */
+static void test_no_time(void) {
+  static const struct scene scenes[] = {{"hang PMIx_Init", 0, TUTTI_ERR_TIMEOUT, "waited 0 ms|PMIx_Init", false}};
+  patience_ms = 0;
+  for (int i = 0; i < 20; i++) run_scenes(scenes, sizeof scenes / sizeof scenes[0]);
+  patience_ms = PATIENCE_MS;
+}
+
 int main(int argc, char **argv) {
-  static const struct test tests[] = {{"carry", test_carry}, {"refusals", test_refusals}, {"hangs", test_hangs}};
+  static const struct test tests[] = {
+      {"carry", test_carry}, {"refusals", test_refusals}, {"hangs", test_hangs}, {"no time", test_no_time}};
   char path[] = "/tmp/pmix_test.XXXXXX";
   if (!getenv("FAKE_PMIX_FILE")) {
     /* The loader reads LD_LIBRARY_PATH when a program starts. */
