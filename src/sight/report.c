@@ -46,7 +46,8 @@ static void print_process(const struct tu_job_look *job, uint32_t rank, char *te
   if (!r || r->life != TU_RANK_LIVES) snprintf(text, bytes, "its state is unknown");
   else if (r->run == 'T') snprintf(text, bytes, "its process is stopped (SIGCONT continues it)");
   else if (r->run == 't') snprintf(text, bytes, "its process is stopped by a debugger");
-  else if (rates.cpu >= 0.5) snprintf(text, bytes, "its program computes (%.0f%% of a CPU)", 100 * rates.cpu);
+  else if (rates.cpu >= 0.5 || r->run == 'R') /* on a busy machine it gets less */
+    snprintf(text, bytes, "its program computes (%.0f%% of a CPU)", rates.cpu > 0 ? 100 * rates.cpu : 0);
   else if (r->run == 'D') snprintf(text, bytes, "its program is blocked in the kernel, such as by a file");
   else snprintf(text, bytes, "its program sleeps outside tutti");
 }

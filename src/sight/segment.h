@@ -19,7 +19,7 @@ struct tu_segment {
   uint64_t id;    /* of the job */
   pid_t *holders; /* [holder_count], owned: processes that have the segment open, in ascending order */
   uint32_t holder_count;
-  pid_t launcher; /* the holder that is no rank: `tutti run` or its agent; 0: none */
+  pid_t launcher; /* `tutti run`, if it or its agent is a holder; 0: none */
 };
 
 struct tu_segments {
