@@ -6,12 +6,7 @@ set -u
 . "$1/tests/processes.sh"
 tutti=$(realpath "$2")/tutti
 troubled=$(realpath "$2")/tests/troubled
-here=$(mktemp -d)
-trap 'end_job; rm -rf "$here"' EXIT
-cd "$here" || exit 1
 launcher=
-
-exists() { [ -e "$1" ]; }
 
 # begin RANKS TROUBLE VICTIM: starts a job of `troubled` and waits until the trouble is there.
 begin() {
@@ -148,7 +143,7 @@ test_log() {
 test_other_user() {
   [ "$(id -u)" = 0 ] || { skip "needs root, to be another user"; return; }
   # The other user may not be able to reach the build.
-  chmod 755 . && cp "$tutti" other && chmod 755 other
+  chmod 755 .. . && cp "$tutti" other && chmod 755 other
   setpriv --reuid 65534 --clear-groups "$PWD/other" --version >/dev/null 2>&1 || { skip "no file for another user"; return; }
   begin 2 stopped 1
   has_facts "list" "$(setpriv --reuid 65534 --clear-groups "$PWD/other" top 2>&1)" "no job of this user (uid 65534)"
@@ -168,4 +163,4 @@ test_many_worlds() {
   [ "$kept" -le 3 ] || complain "the launcher keeps $kept memories"
   end_job
 }
-run_tests
+run_at_once
