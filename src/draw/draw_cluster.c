@@ -246,7 +246,7 @@ static double load_legend(const struct tu_draw_cluster_layout *l, double y, stru
   static const char *const words[TU_DRAW_SHADES] = {"idle", "busy up to 20%", "40%", "60%", "80%", "100%"};
   double x = MARGIN;
   for (int i = 0; i < TU_DRAW_SHADES; i++) {
-    char class[16];
+    char class[32];
     snprintf(class, sizeof class, "lane shade%d", i);
     x = print_key(t, x, y, class, false, words[i]);
   }
