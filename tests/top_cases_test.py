@@ -5,7 +5,7 @@
 A seed determines the number of ranks (2 to 8), on one host or on two (TUTTI_HOST), what happens to one of them, the victim:
 it is stopped, computes, sleeps (is late), dies, sleeps after all ranks have closed all their descriptors (on one host: on two
 that would end their connections), or waits in another call; and whether its job
-is asked for by the pid of `tutti run` or of a rank. Seeds 0 to 11, or 0 to 99 if TEST_LONG is set; TEST_SEED=n: that one.
+is asked for by the pid of `tutti run` or of a rank. Seeds 0 to 5, or 0 to 99 if TEST_LONG is set; TEST_SEED=n: that one.
 """
 
 import json
@@ -105,7 +105,7 @@ class Case:
 
 
 def main():
-    seeds = range(100 if os.environ.get("TEST_LONG") else 12)
+    seeds = range(100 if os.environ.get("TEST_LONG") else 6)
     if os.environ.get("TEST_SEED"):
         seeds = [int(os.environ["TEST_SEED"])]
     failed = []
