@@ -12,29 +12,10 @@
 
 enum {
   COMMS_MAX = 4096, /* communicators whose state is read */
-  TRIES = 100       /* attempts to read a list or a record that changes meanwhile */
+  TRIES = 100       /* attempts to read a list or a call that changes meanwhile */
 };
 
 /* ---- ranks ---- */
-
-/* Reads a note (the record of a wait), which its rank may be changing. */
-static bool read_note(const struct tu_waits_note *note, uint32_t ranks, struct tu_waits *waits) {
-  uint64_t words[sizeof *waits / sizeof(uint64_t)];
-  for (int i = 0; i < TRIES; i++) {
-    const uint64_t version = atomic_load_explicit(&note->version, memory_order_acquire);
-    if (version == 0) return false;
-    if (version % 2) continue;
-    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
-      words[k] = atomic_load_explicit(&note->words[k], memory_order_acquire);
-    if (atomic_load_explicit(&note->version, memory_order_relaxed) != version) continue;
-    memcpy(waits, words, sizeof *waits);
-    if (waits->count > TU_WAITS_ENTRIES) return false;
-    for (size_t k = 0; k < waits->count; k++)
-      if (waits->entries[k].rank >= ranks) return false;
-    return true;
-  }
-  return false;
-}
 
 static void read_rank(const struct tu_segment *segment, uint32_t local, struct tu_rank_state *state) {
   const struct tu_slice_head *head = tu_segment_head(segment, local);
@@ -50,7 +31,7 @@ static void read_rank(const struct tu_segment *segment, uint32_t local, struct t
     state->cpu_ns = line.ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
   }
   for (uint32_t i = 0; i < TU_WAITS_THREADS; i++)
-    if (!read_note(&head->waits[i], segment->ranks, &state->waits[i])) state->waits[i] = (struct tu_waits){0};
+    if (!tu_waits_read_note(&head->waits[i], segment->ranks, &state->waits[i])) state->waits[i] = (struct tu_waits){0};
 }
 
 /* ---- communicators ---- */

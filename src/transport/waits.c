@@ -77,8 +77,7 @@ bool tu_waits_end(struct tu_transport *t, const void *thread, uint64_t now) {
   return change(t, thread, offsetof(struct tu_waits, until), now);
 }
 
-bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note_index, struct tu_waits *waits) {
-  const struct tu_waits_note *note = note_of(t, rank, note_index);
+bool tu_waits_read_note(const struct tu_waits_note *note, uint32_t ranks, struct tu_waits *waits) {
   uint64_t words[WORDS];
   for (uint32_t i = 0; i < TRIES; i++) {
     uint64_t version = atomic_load_explicit(&note->version, memory_order_acquire);
@@ -92,8 +91,12 @@ bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note_in
     memcpy(waits, words, sizeof words);
     waits->count = tu_min(waits->count, TU_WAITS_ENTRIES);
     for (size_t k = 0; k < waits->count; k++) /* an entry with the number of a rank that does not exist is invalid */
-      if (waits->entries[k].rank >= tu_transport_job_ranks(t)) return false;
+      if (waits->entries[k].rank >= ranks) return false;
     return true;
   }
   return false;
+}
+
+bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note, struct tu_waits *waits) {
+  return tu_waits_read_note(note_of(t, rank, note), tu_transport_job_ranks(t), waits);
 }

@@ -59,8 +59,10 @@ void tu_waits_check(struct tu_transport *t, const void *thread, uint64_t now);
  * can still see what the thread waited for. Returns false if the thread has no published wait on this endpoint, or if
  * its wait is over. */
 bool tu_waits_end(struct tu_transport *t, const void *thread, uint64_t now);
-/* Reads a note (the record of a wait) of a rank. Returns false if the note was never written, or cannot be read
- * consistently. */
+/* Reads a note (the record of a wait) in a job of that many ranks. Returns false if the note was never written, or cannot
+ * be read consistently. */
+bool tu_waits_read_note(const struct tu_waits_note *note, uint32_t ranks, struct tu_waits *waits);
+/* The same for a note of a rank. */
 bool tu_waits_read(const struct tu_transport *t, uint32_t rank, uint32_t note, struct tu_waits *waits);
 
 #endif
