@@ -44,7 +44,7 @@ struct cli_verb {
   const char *parts;     /* first arguments after which the verb has other options, separated by '|'; NULL: none */
 };
 extern const struct cli_verb cli_run, cli_bench, cli_tune, cli_list, cli_plan, cli_check, cli_sim, cli_info, cli_layout,
-    cli_slices, cli_topo, cli_mpi, cli_top, cli_as, cli_completion;
+    cli_slices, cli_topo, cli_mpi, cli_top, cli_trace, cli_as, cli_completion;
 /* The verbs that this build of the command has. main sets it. */
 extern struct cli_verbs {
   const struct cli_verb *const *items;

@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 
 static const struct cli_verb *const verbs[] = {
-    &cli_run,  &cli_bench,  &cli_tune,   &cli_list, &cli_plan, &cli_check, &cli_sim,
-    &cli_info, &cli_layout, &cli_slices, &cli_topo, &cli_mpi,  &cli_top,   &cli_completion,
+    &cli_run,    &cli_bench,  &cli_tune, &cli_list, &cli_plan, &cli_check, &cli_sim,        &cli_info,
+    &cli_layout, &cli_slices, &cli_topo, &cli_mpi,  &cli_top,  &cli_trace, &cli_completion,
 #if defined(TUTTI_PTO)
     &cli_as,
 #endif

@@ -329,10 +329,11 @@ static int write_pictures(const struct sim_cluster_question *q, struct scene *s,
   snprintf(title, sizeof title, "%s.%s, %llu bytes, on %s", plan->collective, plan->algorithm,
            (unsigned long long)plan->bytes, s->cluster->name);
   if (s->ring.order == NULL) tu_ring_find(s->cluster, &s->grid, &s->ring);
-  const struct tu_draw_timeline what = {.cluster = {s->cluster, &s->grid, &s->ring, title},
-                                        .timeline = &r->timeline,
-                                        .ranks = ranks,
-                                        .chip = s->where.chip};
+  const struct tu_draw_timeline what = {
+      .cluster = {.cluster = s->cluster, .grid = &s->grid, .ring = &s->ring, .title = title},
+      .timeline = &r->timeline,
+      .ranks = ranks,
+      .chip = s->where.chip};
   int code = CLI_GOOD;
   struct tu_text text = {0};
   if (q->trace) {

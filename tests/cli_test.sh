@@ -464,7 +464,9 @@ test_json() {
   for ((i = 0; i < 500; i++)); do [ -e there ] && break || sleep 0.02; done
   json_of top $!
   kill $! && wait $! 2>/dev/null
-  for verb in list plan check sim info layout slices topo tune bench top; do fields_are_documented $verb; done
+  TUTTI_TRACE=traces run 0 run -n 2 -- "$tutti" bench barrier --time-ms 0
+  json_of trace traces
+  for verb in list plan check sim info layout slices topo tune bench top trace; do fields_are_documented $verb; done
   # Every verb has been asked, or refuses the option.
   for verb in $("$tutti" help | awk '/^  / { print $1 }'); do
     [ -s "$verb.objects" ] && continue

@@ -17,6 +17,7 @@
 #include "cli/budget.h"
 #include "cli/cli.h"
 #include "cli/run/job.h"
+#include "cli/run/tracer.h"
 
 enum { TICK_MS = 200 };
 
@@ -29,6 +30,7 @@ struct agent {
   char *directory, *program;
   char **arguments; /* from argv[0] to the NULL at the end */
   uint32_t argument_count, argument_capacity;
+  struct run_tracer tracer;
   bool prepared, started;
   bool lost;   /* the launcher is gone: end everything */
   bool paused; /* the launcher is stopped (SIGTSTP), and may be silent */
@@ -84,6 +86,10 @@ static void prepare(struct agent *agent) {
   job->program = agent->arguments;
   job->console.launcher = &agent->pipe.out;
   agent->prepared = true;
+  if (agent->order.traced && run_tracer_open(&agent->tracer, &error) != TUTTI_OK) {
+    refuse(agent, CLI_FAILED, "%s", error.text);
+    return;
+  }
   if (run_job_init(job, &error) != TUTTI_OK) {
     refuse(agent, CLI_FAILED, "%s", error.text);
     return;
@@ -212,6 +218,7 @@ static void proceed(struct agent *agent) {
   }
   const bool all = job->started == job->count || job->phase != RUN_RUNNING;
   if (agent->started && all && !agent->done && run_is_done(job)) {
+    run_tracer_send(&agent->tracer, out);
     run_frame_put(out, RUN_DONE, 0, "", 0);
     agent->done = true;
   }
@@ -272,6 +279,7 @@ static int work(pid_t guardian) {
   run_sink_put(&agent.pipe.out, text, strlen(text));
   serve(&agent);
   if (agent.prepared) run_job_fini(&agent.job);
+  run_tracer_close(&agent.tracer);
   run_pipe_close(&agent.pipe);
   for (uint32_t i = 0; i < agent.argument_count; i++) free(agent.arguments[i]);
   free(agent.arguments);

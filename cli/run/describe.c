@@ -88,6 +88,7 @@ void describe_job(struct run_sink *sink, const struct run_request *request, cons
   order.timeout_ms = request->timeout_ms;
   order.bind = request->bind;
   order.alone = alone;
+  order.traced = request->trace != NULL;
   run_frame_put(sink, RUN_ORDER, 0, &order, sizeof order);
   run_frame_put(sink, RUN_PLACES, 0, host->ranks, host->count * sizeof *host->ranks);
   find_program(request->program[0], directory, &program);

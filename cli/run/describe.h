@@ -16,6 +16,7 @@ struct run_request {
   uint32_t timeout_ms;
   char **program;
   struct cli_list variables; /* NAME or NAME=VALUE */
+  const char *trace;         /* file for what the ranks record; NULL: they do not */
 };
 
 /* Writes the working directory as the user's shell names it, if that is correct: a name with symbolic links may be valid

@@ -23,6 +23,7 @@ struct run_host {
   enum run_host_state state;
   bool settled; /* its agent has reported all ends of ranks that may have been the first */
   struct run_pipe pipe;
+  int trace_fd;     /* file of a trace that its agent sends; -1: none */
   size_t owed;      /* bytes of output that are not acknowledged yet */
   int64_t clock_ns; /* this process's clock minus the agent's, at most */
   bool clock_known;

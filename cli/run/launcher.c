@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "cli/run/host.h"
 #include "cli/run/job.h"
+#include "cli/run/tracer.h"
 #include "cli/run/viewer.h"
 
 enum {
@@ -36,6 +37,7 @@ struct launcher {
   struct run_verdict verdict;
   struct run_meeting meeting;
   struct run_viewer viewer;
+  struct run_tracer tracer;
   char command[8192], directory[PATH_MAX];
   struct run_host *hosts; /* those that have ranks */
   uint32_t count, world;
@@ -194,6 +196,8 @@ static bool take_frame(struct launcher *l, struct run_host *host, const struct r
     case RUN_ENDED: return take_end(l, host, frame);
     case RUN_SETTLED: host->settled = true; return true;
     case RUN_STATE: run_viewer_take(&l->viewer, frame->data, frame->bytes); return true;
+    case RUN_TRACE_FILE:
+    case RUN_TRACE_PART: return run_tracer_take(&l->tracer, frame, &host->trace_fd);
     case RUN_LOOKED: run_viewer_heard(&l->viewer); return true;
     case RUN_DONE: leave(l, host, HANG_UP_MS); return true;
     default: return false;
@@ -439,8 +443,11 @@ static void place_ranks(struct launcher *l) {
   tu_host_list_place(list, l->world, l->request->by_host, l->host_of);
   for (uint32_t i = 0; i < list->count; i++) {
     struct run_host *host = &l->hosts[l->count];
-    *host = (struct run_host){
-        .name = list->hosts[i].name, .ranks = l->ranks + placed, .err_fd = -1, .pipe = {.in = -1, .out.fd = -1}};
+    *host = (struct run_host){.name = list->hosts[i].name,
+                              .ranks = l->ranks + placed,
+                              .err_fd = -1,
+                              .trace_fd = -1,
+                              .pipe = {.in = -1, .out.fd = -1}};
     for (uint32_t rank = 0; rank < l->world; rank++)
       if (l->host_of[rank] == i) l->ranks[placed++] = rank, host->count++;
     if (host->count > 0) l->count++;
@@ -466,6 +473,8 @@ static int init(struct launcher *l) {
       describe_directory(l->directory, &error) != TUTTI_OK ||
       run_agent_command(l->command, sizeof l->command, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
+  if (l->request->trace && run_tracer_open(&l->tracer, &error) != TUTTI_OK)
+    return cli_fail("run", CLI_FAILED, "%s", error.text);
   run_viewer_open(&l->viewer);
   enum { SPARE = 16 };
   const uint64_t needed = tu_files_open() + SPARE + HOST_POLLED * (uint64_t)l->count;
@@ -478,12 +487,16 @@ static int init(struct launcher *l) {
 }
 
 static void fini(struct launcher *l) {
-  for (uint32_t h = 0; h < l->count; h++) run_host_fini(&l->hosts[h]);
+  for (uint32_t h = 0; h < l->count; h++) {
+    if (l->hosts[h].trace_fd >= 0) close(l->hosts[h].trace_fd);
+    run_host_fini(&l->hosts[h]);
+  }
   for (uint32_t r = 0; r < l->world; r++) {
     run_lines_end(&l->out[r]);
     run_lines_end(&l->err[r]);
   }
   run_viewer_close(&l->viewer);
+  run_tracer_close(&l->tracer);
   run_console_close(&l->console);
   free(l->hosts);
   free(l->host_of);
@@ -502,6 +515,8 @@ int run_on_hosts(const struct run_request *request) {
     run_verdict_tell_others(&l.verdict, &l.console);
     serve(&l); /* writes the messages */
     status = l.verdict.status;
+    if (l.tracer.directory && l.started && run_tracer_write(&l.tracer, request->trace) != CLI_GOOD && status == 0)
+      status = CLI_FAILED;
   }
   fini(&l);
   return status;

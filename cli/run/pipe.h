@@ -6,7 +6,7 @@
 #include "cli/run/sink.h"
 
 enum {
-  RUN_PROTOCOL = 2, /* changes whenever frames change */
+  RUN_PROTOCOL = 3, /* changes whenever frames change */
   RUN_FRAME_BYTES_MAX = 1 << 22,
   RUN_SILENCE_MS = 4000,
   RUN_CHECK_MS = 400,
@@ -41,6 +41,8 @@ enum run_frame_kind {
   RUN_SETTLED,    /* no rank of this host is about to end; all that have ended have been reported */
   RUN_STATE,      /* also from the launcher to tutti top: data: tu_job_look_pack */
   RUN_LOOKED,     /* also from the launcher: all states have been sent */
+  RUN_TRACE_FILE, /* data: name of a trace, of which parts follow */
+  RUN_TRACE_PART, /* number: which MiB of the file; data. Parts that are empty are left out */
   RUN_DONE,       /* no process of the job is left on this host */
 };
 
@@ -54,6 +56,7 @@ struct run_order {
   uint32_t world, count; /* ranks of the job, and of this host */
   uint32_t timeout_ms;
   bool bind, alone; /* alone: all ranks of the job run on this host */
+  bool traced;      /* the ranks record what they do */
 };
 
 struct run_ended {

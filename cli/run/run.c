@@ -8,6 +8,7 @@
 #include "cli/run/agent.h"
 #include "cli/run/job.h"
 #include "cli/run/launcher.h"
+#include "cli/run/tracer.h"
 
 /* Starts the ranks on this host. */
 static int start(struct run_job *job) {
@@ -33,11 +34,17 @@ static int run_here(const struct run_request *request) {
                         .patience_ms = RUN_GRACE_MS,
                         .path = request->program[0],
                         .program = request->program};
+  struct run_tracer tracer = {NULL};
   struct tu_error error;
   if (budget_allow_processes(job.count, &error) != TUTTI_OK) return cli_fail("run", CLI_FAILED, "-n: %s", error.text);
   for (uint32_t i = 0; i < request->variables.count; i++)
     if (strchr(request->variables.items[i], '=')) (void)putenv((char *)(uintptr_t)request->variables.items[i]);
-  const int status = start(&job);
+  if (request->trace && run_tracer_open(&tracer, &error) != TUTTI_OK)
+    return cli_fail("run", CLI_FAILED, "%s", error.text);
+  int status = start(&job);
+  if (tracer.directory && job.started > 0 && run_tracer_write(&tracer, request->trace) != CLI_GOOD && status == 0)
+    status = CLI_FAILED;
+  run_tracer_close(&tracer);
   run_job_fini(&job);
   return status;
 }
@@ -99,6 +106,8 @@ static int run(int argc, char **argv) {
       {"--prefix", CLI_FLAG, &request.prefix, NULL, "print \"[rank] \" before every line of output"},
       {"--timeout-ms", CLI_UINT, &request.timeout_ms, "T",
        "time-out of every collective call, in ms (sets TUTTI_TIMEOUT_MS)"},
+      {"--trace", CLI_STRING, &request.trace, "FILE",
+       "record what the ranks do: as a page, if FILE ends with .html, or as Chrome-trace JSON"},
   };
   bool done = false;
   int status = cli_parse(&cli_run, options, sizeof options / sizeof options[0], &argc, argv, &done);

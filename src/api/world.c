@@ -13,9 +13,11 @@
 #include "boot/job_carried.h"
 #include "boot/job_tcp.h"
 #include "boot/job_user.h"
+#include "call/again.h"
 #include "call/look.h"
 #include "call/progress.h"
 #include "call/queue.h"
+#include "call/trace.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
 #include "comm/groups.h"
@@ -149,6 +151,8 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_job *job, co
   if (err == TUTTI_OK)
     err = tu_patience_init(&(*world)->patience, o->spin_us, (*world)->share, t->hosts != NULL, error);
   else *error = (*world)->error;
+  if (err == TUTTI_OK)
+    err = tu_trace_open(&(struct tu_trace_rank){job ? tu_job_id(job) : 0, identity->rank, identity->ranks}, error);
   if (err == TUTTI_OK && (t->hosts || o->progress_thread)) err = tu_progress_begin(t, o->progress_thread, error);
   if (err != TUTTI_OK) drop_world(world);
   return err;
@@ -225,6 +229,8 @@ static tutti_err init(tutti_options *o, tutti_comm **world, struct tu_error *err
   if (err != TUTTI_OK) return err;
   (*world)->timeout_ms = o->timeout_ms;
   (*world)->order = o->order;
+  tu_trace_start();
+  if (tu_calls_are_watched) tu_again_forget(*world);
   tu_progress_note(*world);
   if (tu_logs(TU_LOG_INFO)) log_start(*world, o);
   return TUTTI_OK;

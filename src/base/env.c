@@ -43,6 +43,8 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_LOG", "off, warn, info or debug, and :FILE", "what the library writes to standard error, or to the file"},
     {"TUTTI_DEBUG", "as TUTTI_LOG", "the same, if TUTTI_LOG is not set"},
     {"TUTTI_HANG_REPORT", "0 or 1", "1: a call whose time limit passes prints where each rank of the host stands"},
+    {"TUTTI_TRACE", "directory", "where each rank records what it does, for tutti trace"},
+    {"TUTTI_TRACE_BYTES", "bytes, K, M or G", "size of the ring in which a rank records events, 32 bytes each (8M)"},
     {"TUTTI_LOCAL_RANK", "0..", "index of this process among the job's processes on its host"},
 };
 const size_t tu_env_name_count = sizeof tu_env_names / sizeof tu_env_names[0];

@@ -1,7 +1,7 @@
 /* again.c: which requests a communicator keeps for calls that repeat an earlier one. */
 #include "call/again.h"
 
-#include "base/log.h"
+#include "call/trace.h"
 #include "comm/operations.h"
 
 const char tu_by_blocks;
@@ -16,7 +16,8 @@ static bool op_is_freed(const struct tutti_request *r) {
 bool tu_again_prepare(struct tutti_request *r) {
   struct tu_execution *e = &r->execution;
   if (r->ready && !r->comm->pace && !op_is_freed(r)) return true;
-  r->ready = r->place && !op_is_freed(r) && tu_execution_goes_straight(e, r->in_data, r->out_data) &&
+  r->ready = r->place && !tu_calls_are_watched && !op_is_freed(r) &&
+             tu_execution_goes_straight(e, r->in_data, r->out_data) &&
              tu_execution_prepare_straight(e, r->in_data, r->out_data);
   return r->ready;
 }
@@ -24,9 +25,7 @@ bool tu_again_prepare(struct tutti_request *r) {
 void tu_request_release(struct tutti_request *r) {
   struct tutti_request **place = r->place;
   /* A persistent request that was never started has not run with its buffers. */
-  /* A call that repeats an earlier one does not log itself. */
-  if (!place || tu_logs(TU_LOG_DEBUG) || r->comm->failed || tu_request_state(r) != TU_REQUEST_COMPLETE ||
-      !tu_again_prepare(r)) {
+  if (!place || r->comm->failed || tu_request_state(r) != TU_REQUEST_COMPLETE || !tu_again_prepare(r)) {
     tu_request_retire(r);
     return;
   }

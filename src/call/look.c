@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "call/mismatch.h"
 #include "call/partition.h"
+#include "call/trace.h"
 #include "comm/chain.h"
 #include "comm/failure.h"
 #include "comm/peers.h"
@@ -58,8 +59,8 @@ static void print_waited_for(const struct tutti_request *r, char *text, size_t b
  * Returns true if one of them advances, or if the request has nothing more to wait for. */
 static bool goes_on(struct tutti_request *r) {
   for (struct tutti_request *q = r->previous; q; q = q->previous)
-    if (q->execution.unfinished > 0 && tu_execution_poll(&q->execution)) return true;
-  return tu_execution_poll(&r->execution) || r->execution.unfinished == 0 || r->execution.mismatch;
+    if (q->execution.unfinished > 0 && tu_poll_execution(&q->execution)) return true;
+  return tu_poll_execution(&r->execution) || r->execution.unfinished == 0 || r->execution.mismatch;
 }
 
 /* Returns true and sets *error if a rank for which the request waits is lost. */

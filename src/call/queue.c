@@ -10,6 +10,7 @@
 #include "call/again.h"
 #include "call/mismatch.h"
 #include "call/partition.h"
+#include "call/trace.h"
 #include "comm/chain.h"
 
 _Atomic uint32_t tu_queue_busy, tu_queue_finished = 1;
@@ -173,7 +174,7 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   comm->open_requests--;
   r->straight = false;
   r->error.code = TUTTI_OK;
-  if (error) r->error = *error;
+  if (error) r->error = *error, tu_call_failed(r);
   else if (r->message) tell_message(r);
   tu_request_set_state(r, TU_REQUEST_COMPLETE);
   if (r->detached) drop_detached(r);
@@ -199,7 +200,7 @@ static bool poll_one(struct tutti_request *r) {
   }
   if (r->straight) tu_queue_leave_straight(r->comm);
   if (r->comm->pace) tu_pace_look(r->comm->pace);
-  bool moved = tu_execution_poll(&r->execution);
+  bool moved = tu_poll_execution(&r->execution);
   if (r->execution.partition) tu_request_tell(r);
   if (r->execution.unfinished > 0 && !r->execution.mismatch) return moved;
   if (r->execution.mismatch) tu_fail_mismatch(r);

@@ -353,6 +353,8 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
                               .placement = choice->placement};
       cut(comm, call, &what);
       err = plan_for(comm, &what, &lowering.plan, error);
+      r->built = what;
+      r->longest_bytes = known_bytes(comm, call);
     }
   }
   if (err != TUTTI_OK) return err;

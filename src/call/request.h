@@ -43,12 +43,15 @@ struct tutti_request {
   void *own_op_context;
   struct tu_call_facts facts;
   const struct tu_algorithm *algorithm; /* NULL: the call has a plan of the program */
+  struct tu_build built;                /* how the plan was built; `algorithm` NULL: it has not been built */
+  size_t longest_bytes;                 /* size of the longest buffer of any rank; SIZE_MAX: not all ranks know it */
   bool canonical;                       /* the result has the bits of the canonical order */
   const void *in_data;
   void *out_data;
   tutti_on_ready *on_ready;
   void *on_ready_context;
   uint32_t tag;
+  uint32_t traced;        /* number of the program in the trace of this rank (call/trace.h); 0: none */
   tutti_message *message; /* of the program; NULL: not wanted */
   uint64_t number;        /* sequence number of the collective; 0: send or recv */
   int timeout_ms;

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "base/sized.h"
 #include "call/again.h"
 #include "call/partition.h"
@@ -12,6 +11,7 @@
 #include "call/queue.h"
 #include "call/resolve.h"
 #include "call/stall.h"
+#include "call/trace.h"
 #include "call/user_plan.h"
 #include "comm/enter.h"
 #include "comm/failure.h"
@@ -58,13 +58,6 @@ static inline void post(struct tutti_request *r) {
 
 static uint64_t tag_of(const struct tutti_request *r) { return r->number << 32 | r->facts.hash; }
 
-static void log_call(const struct tutti_request *r) {
-  char text[280];
-  tu_facts_print(r->comm, &r->facts, text, sizeof text);
-  tu_log(TU_LOG_DEBUG, "call", "communicator %llx, collective %llu: %s",
-         (unsigned long long)r->comm->mover->control.comm_id, (unsigned long long)r->number, text);
-}
-
 void tu_request_start(struct tutti_request *r) {
   open_request(r);
   if (r->comm->mover->outgrown) tu_mover_grow(r->comm->mover);
@@ -77,7 +70,7 @@ void tu_request_start(struct tutti_request *r) {
   } else {
     tu_control_count(&r->comm->mover->control, tu_facts_bytes(&r->facts));
   }
-  if (tu_logs(TU_LOG_DEBUG)) log_call(r);
+  if (tu_calls_are_watched) tu_call_watch(r);
   const void *in = r->leaves ? tu_leaf_sum_take(r->leaves, r->in_data) : r->in_data;
   tu_execution_start(&r->execution, in, r->out_data, tag);
   tu_queue_add(r);

@@ -163,6 +163,11 @@ static void print_node(const struct tu_draw_cluster_layout *l, uint32_t node, st
   tu_text_print(t, "</g>\n");
 }
 
+static void print_words(const struct tu_draw_cluster *what, struct tu_text *t) {
+  if (what->words) tu_text_print(t, "%s", what->words);
+  else tu_draw_cluster_words(what->cluster, t);
+}
+
 /* ---- the ring of chips ---- */
 
 static const struct tu_draw_pair *find_pair(const struct tu_draw_cluster_layout *l, uint32_t a, uint32_t b) {
@@ -280,7 +285,7 @@ static void print_words_only(const struct tu_draw_cluster *what, const double lo
       style, loads ? tu_draw_lanes_style : "", MARGIN);
   tu_draw_escape(what->title ? what->title : what->cluster->name, t);
   tu_text_print(t, "</text>\n<text class=\"words\" x=\"%d\" y=\"50\">", MARGIN);
-  tu_draw_cluster_words(what->cluster, t);
+  print_words(what, t);
   tu_text_print(
       t,
       "</text>\n<text class=\"words\" x=\"%d\" y=\"70\">Clusters of up to %u chips and switches are drawn.</text>\n"
@@ -301,7 +306,7 @@ static void print_picture(const struct tu_draw_cluster *what, const double loads
   l.loads = loads;
   /* loads are drawn as two lanes per link (one per direction); a channel number would hide them */
   if (loads) l.channels = false;
-  tu_draw_cluster_words(c, &words);
+  print_words(what, &words);
   double width = fmax(l.width, fmax(legend(&l, l.height + FOOT - 20, &keys), MARGIN * 2 + 6.2 * (double)words.length));
   width = fmax(width, MARGIN * 2 + 9 * (double)strlen(title));
   tu_text_print(t,

@@ -17,6 +17,8 @@ struct tu_draw_cluster {
   const struct tu_grid *grid; /* the grid that the cluster forms; dims 0: the cluster is no grid */
   const struct tu_ring *ring;
   const char *title; /* title of the picture; NULL: the cluster's name */
+  const char
+      *words; /* what stands below the title, without characters that XML escapes; NULL: the summary of the cluster */
 };
 
 void tu_draw_cluster_svg(const struct tu_draw_cluster *what, struct tu_text *text);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "draw/draw_cluster_layout.h"
 #include "draw/draw_internal.h"
@@ -115,9 +116,10 @@ static void print_wires(const struct page *p) {
   for (uint32_t k = 0; k < p->listed_count; k++) {
     uint32_t i = p->listed[k], port = l->ports[i];
     tu_text_print(p->text, "%s\n[%u,\"", k ? "," : "", port);
-    tu_draw_port_name(c, port, p->text);
-    tu_text_print(p->text, "\",%u,%u,%.9g,%.9g,%u,", c->links[port / 2].ends[port % 2].node,
-                  c->links[port / 2].ends[1 - port % 2].node, l->busy[i], l->bytes[i], l->crossings[i]);
+    const uint32_t from = c->links[port / 2].ends[port % 2].node, to = c->links[port / 2].ends[1 - port % 2].node;
+    if (p->what->places) tu_text_print(p->text, "%u to %u", from, to);
+    else tu_draw_port_name(c, port, p->text);
+    tu_text_print(p->text, "\",%u,%u,%.9g,%.9g,%u,", from, to, l->busy[i], l->bytes[i], l->crossings[i]);
     print_fine(l->taken + (size_t)i * l->bins, l->bins, l->width, p->text);
     tu_text_print(p->text, "]");
   }
@@ -139,10 +141,38 @@ static void print_bars(const struct page *p) {
   for (uint32_t i = 0; i < t->deed_count; i++) {
     tu_text_print(p->text, i ? ",\n" : "\n");
     print_deed(&t->deeds[p->deed_order[i]], p->text);
-    tu_text_print(p->text, ",%u]", position[p->deed_order[i]]);
+    tu_text_print(p->text, ",%u,%d]", position[p->deed_order[i]], (int)t->deeds[p->deed_order[i]].kind);
   }
   tu_text_print(p->text, "],\n");
   free(position);
+}
+
+/* Prints the calls and waits of a real job, with the names of calls in a list of their own. */
+static void print_calls(const struct page *p) {
+  const struct tu_timeline *t = p->what->timeline;
+  const char **names = tu_allocate(t->call_count, sizeof *names);
+  uint32_t count = 0;
+  tu_text_print(p->text, "\"calls\": [");
+  for (uint32_t i = 0; i < t->call_count && t->call_count <= BARS_MAX; i++) {
+    const struct tu_timed_call *c = &t->calls[i];
+    uint32_t name = 0;
+    while (c->name && name < count && strcmp(names[name], c->name) != 0) name++;
+    if (c->name && name == count) names[count++] = c->name;
+    tu_text_print(p->text, "%s\n[%u,%lld,%.9g,%.9g,%u]", i ? "," : "", c->rank,
+                  c->awaited == TU_NONE ? -1 : (long long)c->awaited, c->begin, c->end, name);
+  }
+  tu_text_print(p->text, "],\n\"names\": [");
+  for (uint32_t i = 0; i < count; i++) {
+    tu_text_print(p->text, i ? "," : "");
+    tu_draw_json_string(names[i], p->text);
+  }
+  tu_text_print(p->text, "], \"places\": [");
+  for (uint32_t r = 0; r < p->what->ranks && p->what->places; r++) {
+    tu_text_print(p->text, r ? "," : "");
+    tu_draw_json_string(p->what->places[r], p->text);
+  }
+  tu_text_print(p->text, "],\n");
+  free(names);
 }
 
 static void print_strips(const struct page *p) {
@@ -167,10 +197,15 @@ static void print_ranks(const struct page *p) {
     tu_text_print(p->text, r ? ",%u" : "%u", tu_draw_chip(p->what, r));
   tu_text_print(p->text, "], \"nodes\": [");
   for (uint32_t n = 0; n < c->node_count && p->drawn; n++)
-    tu_text_print(p->text, "%s\"%s%s\"", n ? "," : "", n < c->chip_count ? "chip " : "", tu_node_name(c, n).chars);
+    tu_text_print(p->text, "%s\"%s%s\"", n ? "," : "",
+                  n >= c->chip_count ? ""
+                  : p->what->places  ? "rank "
+                                     : "chip ",
+                  tu_node_name(c, n).chars);
   tu_text_print(p->text, "],\n");
   if (shown && p->what->timeline->deed_count <= BARS_MAX) print_bars(p);
   else if (shown) print_strips(p);
+  if (p->what->timeline->calls) print_calls(p);
 }
 
 /* ---- the critical path ---- */
@@ -178,11 +213,13 @@ static void print_ranks(const struct page *p) {
 static void print_path(const struct page *p) {
   const struct tu_deed *deeds = p->what->timeline->deeds;
   uint32_t listed = p->path_count < PATH_MAX ? p->path_count : PATH_MAX, messages = 0;
-  double sent = 0, reduced = 0;
+  double sent = 0, reduced = 0, of_kind[TU_DEED_PAUSE + 1] = {0};
   for (uint32_t k = 0; k < p->path_count; k++) {
     const struct tu_deed *d = &deeds[p->path[k]];
-    messages += d->to != TU_NONE;
-    *(d->to != TU_NONE ? &sent : &reduced) += d->bytes;
+    messages += d->kind == TU_DEED_MESSAGE;
+    if (d->kind == TU_DEED_MESSAGE) sent += d->bytes;
+    if (d->kind == TU_DEED_REDUCTION) reduced += d->bytes;
+    of_kind[d->kind] += d->end - d->begin;
   }
   tu_text_print(p->text, "\"pathDeeds\": %u, \"pathMessages\": %u, \"pathSent\": %.15g, \"pathReduced\": %.15g, ",
                 p->path_count, messages, sent, reduced);
@@ -196,8 +233,10 @@ static void print_path(const struct page *p) {
     tu_text_print(p->text, ",[");
     for (uint32_t i = trail.first[k]; i < trail.first[k + 1]; i++)
       tu_text_print(p->text, i > trail.first[k] ? ",%u" : "%u", trail.ports[i]);
-    tu_text_print(p->text, "]]");
+    tu_text_print(p->text, "],%d]", (int)deeds[p->path[k]].kind);
   }
+  tu_text_print(p->text, "],\n\"pathKinds\": [");
+  for (int i = 0; i <= TU_DEED_PAUSE; i++) tu_text_print(p->text, "%s%.9g", i ? "," : "", of_kind[i]);
   tu_text_print(p->text, "]");
   tu_draw_trail_fini(&trail);
 }

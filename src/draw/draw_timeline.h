@@ -12,7 +12,8 @@ struct tu_draw_timeline {
   struct tu_draw_cluster cluster;
   const struct tu_timeline *timeline;
   uint32_t ranks;
-  const uint32_t *chip; /* [ranks]: chip of each rank; NULL: rank i runs on chip i */
+  const uint32_t *chip;      /* [ranks]: chip of each rank; NULL: rank i runs on chip i */
+  const char *const *places; /* [ranks]: where each rank runs, as a text; NULL: on its chip */
 };
 
 void tu_draw_timeline_trace(const struct tu_draw_timeline *what, struct tu_text *text);

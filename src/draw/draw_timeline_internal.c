@@ -9,6 +9,7 @@ double tu_draw_timeline_end(const struct tu_timeline *t) {
   double end = t->end;
   for (uint32_t i = 0; i < t->crossing_count; i++) end = fmax(end, t->crossings[i].end);
   for (uint32_t i = 0; i < t->deed_count; i++) end = fmax(end, t->deeds[i].end);
+  for (uint32_t i = 0; i < t->call_count; i++) end = fmax(end, t->calls[i].end);
   tu_assert(isfinite(end));
   return end;
 }
@@ -59,6 +60,19 @@ uint32_t *tu_draw_critical(const struct tu_timeline *t, uint32_t *count) {
   return path;
 }
 
+void tu_draw_deed_name(const struct tu_deed *d, struct tu_text *t) {
+  switch (d->kind) {
+    case TU_DEED_MESSAGE: tu_text_print(t, "to %u", d->to); break;
+    case TU_DEED_ROOM: tu_text_print(t, "waits until %u has taken", d->to); break;
+    case TU_DEED_REDUCTION: tu_text_print(t, "reduce"); break;
+    case TU_DEED_COPY: tu_text_print(t, "copy"); break;
+    case TU_DEED_SEND: tu_text_print(t, "send"); break;
+    case TU_DEED_TAKE: tu_text_print(t, "take"); break;
+    case TU_DEED_OUTSIDE: tu_text_print(t, "outside calls"); break;
+    case TU_DEED_PAUSE: tu_text_print(t, "pause"); break;
+  }
+}
+
 uint32_t tu_draw_rows_take(struct tu_draw_rows *rows, double begin, double end) {
   uint32_t row = 0;
   while (row < rows->count && rows->free_at[row] > begin) row++;
@@ -87,8 +101,7 @@ static uint32_t utf8_bytes(const unsigned char *c) {
   return overlong || surrogate || beyond ? 0 : more + 1;
 }
 
-void tu_draw_json_string(const char *chars, struct tu_text *t) {
-  tu_text_print(t, "\"");
+void tu_draw_json_part(const char *chars, struct tu_text *t) {
   while (*chars) {
     uint32_t bytes = utf8_bytes((const unsigned char *)chars);
     unsigned char c = (unsigned char)*chars;
@@ -98,6 +111,11 @@ void tu_draw_json_string(const char *chars, struct tu_text *t) {
     else tu_text_print(t, "%.*s", (int)bytes, chars);
     chars += bytes > 0 ? bytes : 1;
   }
+}
+
+void tu_draw_json_string(const char *chars, struct tu_text *t) {
+  tu_text_print(t, "\"");
+  tu_draw_json_part(chars, t);
   tu_text_print(t, "\"");
 }
 

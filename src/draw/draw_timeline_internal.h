@@ -22,6 +22,9 @@ uint32_t *tu_draw_deed_order(const struct tu_timeline *timeline);
  * The caller frees the array. */
 uint32_t *tu_draw_critical(const struct tu_timeline *timeline, uint32_t *count);
 
+/* Appends what a deed is: "to 3", "reduce", "outside calls". */
+void tu_draw_deed_name(const struct tu_deed *deed, struct tu_text *text);
+
 /* Rows of a chart for intervals that may overlap: each interval goes into the first row that is free at that
  * time. */
 struct tu_draw_rows {
@@ -33,6 +36,8 @@ uint32_t tu_draw_rows_take(struct tu_draw_rows *rows, double begin, double end);
 /* Appends a text as a quoted JSON string. '<' is escaped, so the string may stand in an HTML page. Invalid UTF-8
  * becomes U+FFFD. */
 void tu_draw_json_string(const char *chars, struct tu_text *text);
+/* The same without quotes. */
+void tu_draw_json_part(const char *chars, struct tu_text *text);
 /* Appends the name of a port (directed link): "3.14 to 7.2" leads from chip 3, channel 14, to chip 7, channel 2. */
 void tu_draw_port_name(const struct tu_cluster *cluster, uint32_t port, struct tu_text *text);
 /* Returns the chip on which a rank runs. */

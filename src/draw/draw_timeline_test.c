@@ -39,7 +39,9 @@ static void close_scene(struct scene *s) {
 
 static struct tu_draw_timeline draw(struct scene *s, const struct tu_timeline *t, const char *title) {
   return (struct tu_draw_timeline){
-      .cluster = {s->cluster, &s->grid, &s->ring, title}, .timeline = t, .ranks = s->cluster->chip_count};
+      .cluster = {.cluster = s->cluster, .grid = &s->grid, .ring = &s->ring, .title = title},
+      .timeline = t,
+      .ranks = s->cluster->chip_count};
 }
 
 /* Simulates an algorithm and stores the report; returns false if the algorithm does not support this number of
@@ -90,8 +92,10 @@ static void make_random(uint64_t *seed, const struct tu_cluster *c, struct tu_ti
   for (uint32_t i = 0; i < deeds; i++) {
     uint32_t cause = i > 0 && below(seed, 3) ? below(seed, i) : TU_NONE;
     double begin = cause == TU_NONE ? below(seed, 100) / 1024.0 : t->deeds[cause].end;
+    const uint32_t to = below(seed, 3) ? below(seed, RANKS) : TU_NONE;
     t->deeds[t->deed_count++] = (struct tu_deed){.rank = below(seed, RANKS),
-                                                 .to = below(seed, 3) ? below(seed, RANKS) : TU_NONE,
+                                                 .to = to,
+                                                 .kind = to == TU_NONE ? TU_DEED_REDUCTION : TU_DEED_MESSAGE,
                                                  .cause = cause,
                                                  .bytes = below(seed, 9000),
                                                  .begin = begin,
@@ -353,8 +357,9 @@ static void odd(void) {
   struct tu_draw_timeline what = draw(&s, &nothing, NULL);
   check_texts(&what, "nothing");
   struct tu_crossing crossings[] = {{0, 0, 1, 1e300, 0, 0}, {0, 0, 1, 0.1, 0, 1e12}, {1, 1, 0, 5, 3e-15, 4e-15}};
-  struct tu_deed deeds[] = {
-      {0, 1, TU_NONE, 1e300, 0, 0}, {1, TU_NONE, 0, 0, 0, 1e12}, {0, 0, TU_NONE, 3, 1e-15, 1e-15}};
+  struct tu_deed deeds[] = {{0, 1, TU_DEED_MESSAGE, TU_NONE, 1e300, 0, 0},
+                            {1, TU_NONE, TU_DEED_REDUCTION, 0, 0, 0, 1e12},
+                            {0, 0, TU_DEED_MESSAGE, TU_NONE, 3, 1e-15, 1e-15}};
   struct tu_timeline years = {
       .end = 1e12, .crossings = crossings, .crossing_count = 3, .deeds = deeds, .deed_count = 3, .last = 1};
   static const char *const titles[] = {"\"quoted\\\" </script><!-- &", "tab\tnewline\n\x01\x7f",
@@ -553,7 +558,7 @@ static void lanes(void) {
     double *loads = tu_allocate(ports, sizeof *loads);
     uint32_t *seen = tu_allocate(ports, sizeof *seen);
     loads[ports - 1] = 0.7;
-    struct tu_draw_cluster what = {s.cluster, &s.grid, &s.ring, NULL};
+    struct tu_draw_cluster what = {.cluster = s.cluster, .grid = &s.grid, .ring = &s.ring};
     struct tu_draw_cluster_layout layout;
     tu_draw_cluster_layout_init(&layout, &what, 58);
     tu_draw_cluster_loads(&what, loads, &text);
@@ -603,9 +608,14 @@ static void large(void) {
   }
   for (uint32_t d = 0; d < MANY / 2; d++) {
     double begin = 2.0 * d / MANY;
-    t.deeds[t.deed_count++] = (struct tu_deed){
-        below(&seed, 32),  below(&seed, 4) ? below(&seed, 32) : TU_NONE, d > 0 ? d - 1 : TU_NONE, 4096, begin,
-        begin + 2.0 / MANY};
+    const uint32_t to = below(&seed, 4) ? below(&seed, 32) : TU_NONE;
+    t.deeds[t.deed_count++] = (struct tu_deed){.rank = below(&seed, 32),
+                                               .to = to,
+                                               .kind = to == TU_NONE ? TU_DEED_REDUCTION : TU_DEED_MESSAGE,
+                                               .cause = d > 0 ? d - 1 : TU_NONE,
+                                               .bytes = 4096,
+                                               .begin = begin,
+                                               .end = begin + 2.0 / MANY};
   }
   struct tu_draw_timeline what = draw(&s, &t, "a million");
   struct tu_text page = {0};

@@ -6,7 +6,7 @@
 
 #include "draw/draw_timeline_internal.h"
 
-enum { RANKS = 1, LINKS = 2 }; /* process ids in the trace */
+enum { RANKS = 1, LINKS, CALLS }; /* process ids in the trace */
 
 struct trace {
   const struct tu_draw_timeline *what;
@@ -32,7 +32,7 @@ static void print_process(struct trace *t, uint32_t process, const char *name) {
   tu_text_print(t->text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"%s\"}},\n", process,
                 name);
   tu_text_print(t->text, "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,\"args\":{\"sort_index\":%u}}",
-                process, process);
+                process, process % CALLS); /* calls come first */
   t->threads = 0;
 }
 
@@ -66,13 +66,55 @@ static void print_times(struct trace *t, uint32_t process, uint32_t thread, doub
                 fmax(until - from, 0) / 1e3);
 }
 
+/* ---- calls ---- */
+
+static void print_place(const struct trace *t, uint32_t rank) {
+  const struct tu_cluster *c = t->what->cluster.cluster;
+  tu_text_print(t->text, "rank %u (", rank);
+  if (t->what->places) tu_draw_json_part(t->what->places[rank], t->text);
+  else tu_text_print(t->text, "chip %s", tu_node_name(c, tu_draw_chip(t->what, rank)).chars);
+  tu_text_print(t->text, ")");
+}
+
+/* Prints calls, and waits in rows of their own. */
+static void print_calls(struct trace *t) {
+  const struct tu_timeline *line = t->what->timeline;
+  if (line->call_count == 0) return;
+  print_process(t, CALLS, "calls");
+  for (uint32_t i = 0, next; i < line->call_count; i = next) {
+    for (next = i; next < line->call_count && line->calls[next].rank == line->calls[i].rank;) next++;
+    for (int waits = 0; waits < 2; waits++) {
+      begin_rows(t);
+      for (uint32_t k = i; k < next; k++) {
+        const struct tu_timed_call *c = &line->calls[k];
+        bool is_new;
+        if ((c->awaited != TU_NONE) != waits) continue;
+        const uint32_t thread = take_thread(t, c->begin, c->end, &is_new);
+        if (is_new) {
+          print_thread(t, CALLS, thread);
+          print_place(t, c->rank);
+          tu_text_print(t->text, "%s\"}}", waits ? ": waits" : "");
+        }
+        print_comma(t);
+        tu_text_print(t->text, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", waits ? "wait" : "call");
+        if (waits) tu_text_print(t->text, "\"waits for %u\"", c->awaited);
+        else tu_draw_json_string(c->name, t->text);
+        tu_text_print(t->text, ",");
+        print_times(t, CALLS, thread, c->begin, c->end);
+        tu_text_print(t->text, "}");
+      }
+    }
+  }
+}
+
 /* ---- ranks ---- */
 
 static void print_deed(struct trace *t, const struct tu_deed *d, uint32_t thread, uint32_t position) {
-  const char *critical = position > 0 ? ",critical" : "";
   print_comma(t);
-  if (d->to == TU_NONE) tu_text_print(t->text, "{\"ph\":\"X\",\"name\":\"reduce\",\"cat\":\"reduction%s\",", critical);
-  else tu_text_print(t->text, "{\"ph\":\"X\",\"name\":\"to %u\",\"cat\":\"message%s\",", d->to, critical);
+  tu_text_print(t->text, "{\"ph\":\"X\",\"name\":\"");
+  tu_draw_deed_name(d, t->text);
+  tu_text_print(t->text, "\",\"cat\":\"%s%s\",", d->to == TU_NONE ? "reduction" : "message",
+                position > 0 ? ",critical" : "");
   print_times(t, RANKS, thread, d->begin, d->end);
   tu_text_print(t->text, ",\"args\":{\"bytes\":%.15g,\"from\":%u", d->bytes, d->rank);
   if (d->to != TU_NONE) tu_text_print(t->text, ",\"to\":%u", d->to);
@@ -91,10 +133,9 @@ static void print_ranks(struct trace *t) {
     bool is_new;
     uint32_t thread = take_thread(t, d->begin, d->end, &is_new);
     if (is_new) {
-      const struct tu_cluster *c = t->what->cluster.cluster;
       print_thread(t, RANKS, thread);
-      tu_text_print(t->text, "rank %u (chip %s)", d->rank, tu_node_name(c, tu_draw_chip(t->what, d->rank)).chars);
-      if (d->to == TU_NONE) tu_text_print(t->text, ": reductions");
+      print_place(t, d->rank);
+      if (d->to == TU_NONE) tu_text_print(t->text, line->calls ? ": work" : ": reductions");
       if (t->rows.count > 1) tu_text_print(t->text, " %u", t->rows.count);
       tu_text_print(t->text, "\"}}");
     }
@@ -158,6 +199,7 @@ void tu_draw_timeline_trace(const struct tu_draw_timeline *what, struct tu_text 
   tu_text_print(text, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":");
   tu_draw_json_string(what->cluster.title ? what->cluster.title : what->cluster.cluster->name, text);
   tu_text_print(text, ",\"end_s\":%.15g},\"traceEvents\":[", tu_draw_timeline_end(line));
+  print_calls(&t);
   print_ranks(&t);
   print_flows(&t, path, count);
   print_links(&t);

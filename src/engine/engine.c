@@ -75,6 +75,7 @@ void tu_execution_fini(struct tu_execution *e) {
   free(e->folded);
   free(e->tmp);
   free(e->hops);
+  free(e->teller);
   tu_arena_fini(&e->arena);
   e->program = NULL;
 }
@@ -698,21 +699,42 @@ static bool move(struct tu_execution *e, uint32_t i) {
   }
 }
 
+/* Tells what instruction i has done since the teller was last told. */
+static void tell(struct tu_execution *e, uint32_t i) {
+  const struct tu_progress *p = &e->progress[i];
+  size_t *told = &e->teller->told[i], done = p->finished ? e->program->instructions[i].bytes : p->done;
+  if (*told == SIZE_MAX || (done == *told && !p->finished)) return;
+  e->teller->tell(e->teller, i, done - *told, p->finished);
+  *told = p->finished ? SIZE_MAX : done;
+}
+
+/* Tells of instruction i, which has advanced, and of the sends that forward what it has written. */
+static void tell_all(struct tu_execution *e, uint32_t i) {
+  const struct tu_instruction *ins = &e->program->instructions[i];
+  tell(e, i);
+  for (uint32_t k = 0; k < ins->onward_count; k++) tell(e, e->program->onward[ins->onward_first + k]);
+}
+
 /* Polls WINDOW instructions, from the first unfinished one on. If none of them advances, it polls the next WINDOW
  * instructions, and so on. This is necessary because a plan may list many sends before its first receive: the sends at
  * the beginning may all have to wait for a receive further on. */
-bool tu_execution_poll(struct tu_execution *e) {
+static inline bool poll(struct tu_execution *e, bool tells) {
   uint32_t count = e->program->instruction_count;
   bool moved = false;
   for (uint32_t i = e->head; i < count && !moved && !e->mismatch;) {
     uint32_t end = (uint32_t)tu_min((size_t)i + WINDOW, count);
     for (; i < end && !e->mismatch; i++) {
-      moved |= move(e, i);
+      const bool advanced = move(e, i);
+      if (tells && advanced) tell_all(e, i);
+      moved |= advanced;
       if (e->progress[i].finished && i == e->head) e->head++;
     }
   }
   return moved;
 }
+
+bool tu_execution_poll(struct tu_execution *e) { return poll(e, false); }
+bool tu_execution_poll_and_tell(struct tu_execution *e) { return poll(e, true); }
 
 /* Marks the receivers for which an unfinished send waits: those that have not taken a lent message, or have no credit
  * for the next slice. If all have credits, the ring may have no room: then those that have not taken all slices. A

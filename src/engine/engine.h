@@ -42,6 +42,15 @@ struct tu_expected {
   bool posted;
 };
 
+/* Who is told how a run advances (tu_execution_poll_and_tell). */
+struct tu_teller {
+  /* Called whenever an instruction has advanced by `bytes` bytes, and finished if `last`. */
+  void (*tell)(struct tu_teller *teller, uint32_t instruction, size_t bytes, bool last);
+  uint64_t since_ns; /* time until which the teller has been told; its own */
+  uint32_t run;      /* number of the run; its own */
+  size_t told[];     /* [instruction_count]: bytes that it knows of; SIZE_MAX: and that the instruction is finished */
+};
+
 /* The state of one run of a program. Allocated once, and then started any number of times. */
 struct tu_execution {
   struct tu_arena arena; /* memory of all fields marked "owned", except those marked "outside the arena" */
@@ -92,6 +101,7 @@ struct tu_execution {
   /* owned; [ring_count]: the messages that point-to-point receives expect; NULL: the program has no such receive */
   struct tu_expected *expected;
   struct tu_partition_progress *partition; /* owned; progress of a partitioned call; otherwise NULL */
+  struct tu_teller *teller;                /* owned, outside the arena; NULL: there is no trace */
 };
 
 /* Allocates what a run of the program needs. Error: TUTTI_ERR_MEMORY. */
@@ -120,6 +130,8 @@ static inline uint64_t tu_execution_shared(const struct tu_execution *e, const s
 /* Advances the run; returns true if anything moved. The run is finished when e->unfinished is 0. If e->mismatch is set,
  * the run cannot finish. */
 bool tu_execution_poll(struct tu_execution *e);
+/* The same, and tells e->teller of all that moved. */
+bool tu_execution_poll_and_tell(struct tu_execution *e);
 
 /* ---- straight.c: a faster path for programs of short messages ---- */
 /* Returns true if the fast path can run this execution with these buffers. Then call tu_execution_prepare_straight once

@@ -127,6 +127,7 @@ static void make_deeds(const struct tu_sim_course *course, struct tu_timeline *t
     while (cause != TU_NONE && deed_of[cause] == TU_NONE) cause = course->times[cause].cause;
     t->deeds[deed_of[i]] = (struct tu_deed){.rank = sim->nodes[i].rank,
                                             .to = sim->nodes[i].to,
+                                            .kind = sim->nodes[i].to == TU_NONE ? TU_DEED_REDUCTION : TU_DEED_MESSAGE,
                                             .cause = cause == TU_NONE ? TU_NONE : deed_of[cause],
                                             .bytes = sim->nodes[i].weight * course->chunk_bytes,
                                             .begin = times->begin,

@@ -1,0 +1,349 @@
+/* trace.c: records what this rank does. Each thread draws a place in the ring, and writes the kind of the event last, so an
+ * event that a killed rank has not finished has none. */
+#include "call/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "algo/algo.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "comm/stats.h"
+#include "trace/format.h"
+
+#define RING_BYTES ((uint64_t)8 << 20)
+#define RING_BYTES_MIN ((uint64_t)4 << 10)
+#define RING_BYTES_MAX ((uint64_t)64 << 30)
+
+bool (*tu_poll_execution)(struct tu_execution *e) = tu_execution_poll;
+bool tu_calls_are_watched;
+
+static struct {
+  int fd;
+  struct tu_trace_head *head; /* NULL: there is no trace */
+  struct tu_trace_event *ring;
+  _Atomic uint32_t runs;
+  pthread_mutex_t lock; /* of what follows, and of the end of the file */
+  uint32_t programs;
+  uint64_t *comms; /* ids of the communicators that are recorded */
+  uint32_t comm_count, comm_capacity;
+} trace = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- the file ---- */
+
+static void fill_head(struct tu_trace_head *head, const struct tu_trace_rank *who, uint64_t capacity) {
+  struct timespec now;
+  const char *host = tu_env("TUTTI_HOST");
+  clock_gettime(CLOCK_REALTIME, &now);
+  *head = (struct tu_trace_head){.magic = TU_TRACE_MAGIC,
+                                 .order = TU_TRACE_ORDER,
+                                 .rank = who->rank,
+                                 .ranks = who->ranks,
+                                 .pid = (uint32_t)getpid(),
+                                 .job = who->job,
+                                 .began_ns = tu_clock_ns(),
+                                 .capacity = capacity};
+  head->wall_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)head->began_ns;
+  if (host) snprintf(head->host, sizeof head->host, "%s", host);
+  else (void)gethostname(head->host, sizeof head->host - 1);
+}
+
+/* Reserves the room of the ring on the disk, because memory of a file without room ends the process. */
+static bool map_file(int fd, uint64_t bytes) {
+  const int reserved = posix_fallocate(fd, 0, (off_t)bytes);
+  if (reserved != 0) {
+    errno = reserved;
+    return false;
+  }
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (memory == MAP_FAILED) return false;
+  trace.head = memory;
+  trace.ring = (struct tu_trace_event *)(void *)((unsigned char *)memory + TU_TRACE_HEAD_BYTES);
+  return true;
+}
+
+/* A world that this process has joined before keeps its ring until the process ends, because another thread may record. */
+static void forget_before(void) {
+  if (trace.fd >= 0) close(trace.fd);
+  free(trace.comms);
+  trace.fd = -1;
+  trace.head = NULL;
+  trace.comms = NULL;
+  trace.comm_count = trace.comm_capacity = trace.programs = 0;
+}
+
+tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error) {
+  const char *directory = tu_env("TUTTI_TRACE");
+  uint64_t bytes = RING_BYTES;
+  char path[4096];
+  struct tu_trace_rank named = *who;
+  tutti_err err = tu_env_bytes("TUTTI_TRACE_BYTES", &bytes, error);
+  if (err == TUTTI_OK && (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX))
+    err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                  "environment: TUTTI_TRACE_BYTES is %llu; expected 4K to 64G bytes for the events of a rank",
+                  (unsigned long long)bytes);
+  pthread_mutex_lock(&trace.lock);
+  forget_before();
+  if (err == TUTTI_OK && directory) {
+    if (named.job == 0) named.job = tu_clock_ns() ^ (uint64_t)getpid() << 40;
+    (void)mkdir(directory, 0777);
+    snprintf(path, sizeof path, "%s/tutti-%016llx-%u.trace", directory, (unsigned long long)named.job, named.rank);
+    trace.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (trace.fd < 0 || !map_file(trace.fd, TU_TRACE_HEAD_BYTES + bytes))
+      err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                    "environment: TUTTI_TRACE is '%.200s'; expected a directory with room for %llu bytes of each rank: "
+                    "%.300s: %s",
+                    directory, (unsigned long long)bytes, path, strerror(errno));
+    else fill_head(trace.head, &named, bytes / sizeof(struct tu_trace_event));
+    if (err != TUTTI_OK) forget_before();
+  }
+  pthread_mutex_unlock(&trace.lock);
+  return err;
+}
+
+/* ---- events ---- */
+
+static void record(const struct tu_trace_event *event) {
+  struct tu_trace_head *head = trace.head;
+  const uint64_t number = __atomic_fetch_add(&head->written, 1, __ATOMIC_RELAXED);
+  struct tu_trace_event *place = &trace.ring[number % head->capacity];
+  __atomic_store_n(&place->kind, TU_TRACE_NONE, __ATOMIC_RELEASE);
+  place->end_ns = event->end_ns;
+  place->took_ns = event->took_ns;
+  place->run = event->run;
+  place->at = event->at;
+  place->bytes = event->bytes;
+  __atomic_store_n(&place->kind, event->kind, __ATOMIC_RELEASE);
+}
+
+static void tell(struct tu_teller *t, uint32_t instruction, size_t bytes, bool last) {
+  const uint64_t now = tu_clock_ns();
+  record(&(struct tu_trace_event){.end_ns = now,
+                                  .took_ns = (uint32_t)tu_min(now - t->since_ns, UINT32_MAX),
+                                  .run = t->run,
+                                  .at = instruction,
+                                  .kind = last ? TU_TRACE_LAST : TU_TRACE_STEP,
+                                  .bytes = bytes});
+  t->since_ns = now;
+}
+
+/* Returns the peer of a call that has ended, if only the message told it; otherwise TU_NONE. */
+static uint32_t peer_of(const struct tu_execution *e) {
+  return e->program->from_any && e->expected->receiver ? e->expected->receiver->peer : TU_NONE;
+}
+
+static void record_end(struct tu_execution *e, enum tu_trace_kind kind) {
+  record(&(struct tu_trace_event){.end_ns = tu_clock_ns(),
+                                  .run = e->teller->run,
+                                  .at = peer_of(e),
+                                  .kind = (uint32_t)kind,
+                                  .bytes = (uint32_t)e->tag});
+  e->teller->run = 0;
+}
+
+/* The call that this thread has advanced last, which may have ended since. */
+static _Thread_local struct {
+  const struct tu_mover *mover;
+  uint32_t run;
+} advanced;
+
+/* A wait is counted when it is over, so it was a wait for what this thread has just advanced. */
+static void record_wait(const struct tutti_comm *comm, uint32_t rank, uint64_t from, uint64_t until) {
+  if (advanced.mover != comm->mover) return;
+  record(&(struct tu_trace_event){.end_ns = until,
+                                  .took_ns = (uint32_t)tu_min(until > from ? until - from : 0, UINT32_MAX),
+                                  .run = advanced.run,
+                                  .at = rank,
+                                  .kind = TU_TRACE_WAITED});
+}
+
+static bool poll_and_record(struct tu_execution *e) {
+  if (!e->teller || e->teller->run == 0) return tu_execution_poll(e);
+  e->teller->since_ns = tu_clock_ns();
+  const bool moved = tu_execution_poll_and_tell(e);
+  if (moved) advanced.mover = e->mover, advanced.run = e->teller->run;
+  if (e->unfinished == 0 && !e->mismatch) record_end(e, TU_TRACE_END);
+  return moved;
+}
+
+void tu_call_failed(struct tutti_request *r) {
+  struct tu_execution *e = &r->execution;
+  if (e->teller && e->teller->run != 0) record_end(e, TU_TRACE_FAILED);
+}
+
+/* ---- records ---- */
+
+/* Appends a record. If there is no room, the events that name it cannot be read, but the program goes on. */
+static void append(enum tu_trace_record_kind kind, const void *data, size_t bytes) {
+  static const char zeros[8];
+  const struct tu_trace_record head = {(uint32_t)kind, (uint32_t)bytes};
+  const size_t rest = tu_round_up(bytes, 8) - bytes, all = sizeof head + bytes + rest;
+  char *whole = bytes < UINT32_MAX ? malloc(all) : NULL;
+  if (!whole) return;
+  memcpy(whole, &head, sizeof head);
+  memcpy(whole + sizeof head, data, bytes);
+  memcpy(whole + sizeof head + bytes, zeros, rest);
+  const off_t end = lseek(trace.fd, 0, SEEK_END);
+  if ((size_t)pwrite(trace.fd, whole, all, end) != all) {
+    if (tu_logs(TU_LOG_WARN)) tu_log(TU_LOG_WARN, "trace", "a record of %zu bytes is lost: %s", all, strerror(errno));
+    (void)!ftruncate(trace.fd, end);
+  }
+  free(whole);
+}
+
+static void append_comm(const struct tutti_comm *comm) {
+  const struct tu_control *control = &comm->mover->control;
+  for (uint32_t i = 0; i < trace.comm_count; i++)
+    if (trace.comms[i] == control->comm_id) return;
+  uint64_t *comms = tu_try_grow(trace.comms, trace.comm_count, &trace.comm_capacity, sizeof *comms);
+  const size_t members = comm->ranks * sizeof *control->members;
+  struct tu_trace_comm *c = tu_try_allocate(1, sizeof *c + members);
+  if (comms) {
+    trace.comms = comms;
+    trace.comms[trace.comm_count++] = control->comm_id;
+  }
+  if (!c) return;
+  *c = (struct tu_trace_comm){.id = control->comm_id, .rank = comm->rank, .ranks = comm->ranks};
+  memcpy(c + 1, control->members, members);
+  append(TU_TRACE_COMM, c, sizeof *c + members);
+  free(c);
+}
+
+static uint32_t lane_of(const struct tu_mover *mover, const struct tu_sender *s) {
+  uint32_t lane = 0;
+  while (lane < TU_MOVER_LANES && tu_mover_known_sender(mover, s->peer, lane) != s) lane++;
+  return lane;
+}
+
+static struct tu_trace_message message_of(const struct tu_mover *mover, const struct tu_message *m) {
+  return (struct tu_trace_message){.peer = m->sender ? m->sender->peer : m->receiver->peer,
+                                   .lane = m->sender ? lane_of(mover, m->sender) : m->receiver->lane,
+                                   .ordinal = m->ordinal,
+                                   .sends = m->sender != NULL};
+}
+
+/* Fills in the steps of a program, their messages and dependencies. */
+static void fill_steps(const struct tutti_request *r, struct tu_trace_step *steps, struct tu_trace_message *messages,
+                       uint32_t *afters) {
+  const struct tu_program *p = r->program;
+  const struct tu_mover *mover = r->comm->mover;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    const struct tu_instruction *ins = &p->instructions[i];
+    steps[i] = (struct tu_trace_step){.bytes = ins->bytes,
+                                      .kind = ins->kind,
+                                      .message_first = count,
+                                      .after_first = ins->after_first,
+                                      .after_count = ins->after_count,
+                                      .operands = ins->operand_count};
+    for (uint32_t k = 0; k < ins->message_count; k++)
+      messages[count++] = message_of(mover, &p->messages[ins->message_first + k]);
+    for (uint32_t k = 0; k < ins->operand_count; k++)
+      if (p->operands[ins->operand_first + k].message.ring != TU_NO_RING)
+        messages[count++] = message_of(mover, &p->operands[ins->operand_first + k].message);
+    steps[i].message_count = count - steps[i].message_first;
+  }
+  for (uint32_t i = 0; i < p->after_count; i++) afters[i] = p->afters[i].before;
+}
+
+static uint32_t count_messages(const struct tu_program *p) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < p->instruction_count; i++) count += p->instructions[i].message_count;
+  for (uint32_t i = 0; i < p->operand_count; i++) count += p->operands[i].message.ring != TU_NO_RING;
+  return count;
+}
+
+static void describe(const struct tutti_request *r, struct tu_trace_program *head) {
+  const struct tu_program *p = r->program;
+  const struct tu_build *b = &r->built;
+  *head = (struct tu_trace_program){.comm = r->comm->mover->control.comm_id,
+                                    .bytes = r->longest_bytes,
+                                    .moved = p->moved_bytes,
+                                    .number = ++trace.programs,
+                                    .step_count = p->instruction_count,
+                                    .message_count = count_messages(p),
+                                    .after_count = p->after_count,
+                                    .peer = p->point_to_point && !p->from_any ? r->signature.root : TU_NONE,
+                                    .collective = r->signature.collective,
+                                    .root = b->root,
+                                    .slot_pieces = b->slot_pieces,
+                                    .segments = b->segments,
+                                    .lanes = b->lanes,
+                                    .in_place = b->in_place,
+                                    .canonical = b->canonical,
+                                    .placed = b->placement != NULL,
+                                    .built = b->algorithm != NULL};
+  snprintf(head->algorithm, sizeof head->algorithm, "%s", r->algorithm ? r->algorithm->name : r->facts.plan_name);
+  tu_facts_print(r->comm, &r->facts, head->call, sizeof head->call);
+}
+
+/* Records the program of a request. Returns its number; 0: it could not be recorded. */
+static uint32_t append_program(const struct tutti_request *r) {
+  struct tu_trace_program head;
+  append_comm(r->comm);
+  describe(r, &head);
+  const size_t steps = head.step_count * sizeof(struct tu_trace_step);
+  const size_t messages = head.message_count * sizeof(struct tu_trace_message);
+  const size_t bytes = sizeof head + steps + messages + head.after_count * sizeof(uint32_t);
+  unsigned char *data = tu_try_allocate(1, bytes);
+  if (!data) return 0;
+  memcpy(data, &head, sizeof head);
+  fill_steps(r, (struct tu_trace_step *)(void *)(data + sizeof head),
+             (struct tu_trace_message *)(void *)(data + sizeof head + steps),
+             (uint32_t *)(void *)(data + sizeof head + steps + messages));
+  append(TU_TRACE_PROGRAM, data, bytes);
+  free(data);
+  return head.number;
+}
+
+/* ---- calls ---- */
+
+static void log_call(const struct tutti_request *r) {
+  char text[280];
+  tu_facts_print(r->comm, &r->facts, text, sizeof text);
+  tu_log(TU_LOG_DEBUG, "call", "communicator %llx, collective %llu: %s",
+         (unsigned long long)r->comm->mover->control.comm_id, (unsigned long long)r->number, text);
+}
+
+/* Gives the request a teller, and records its program. Returns false if there is no memory. */
+static bool prepare(struct tutti_request *r) {
+  const size_t told = r->program->instruction_count * sizeof(size_t);
+  if (r->traced == 0) {
+    pthread_mutex_lock(&trace.lock);
+    r->traced = append_program(r);
+    pthread_mutex_unlock(&trace.lock);
+  }
+  if (!r->execution.teller) r->execution.teller = tu_try_allocate(1, sizeof *r->execution.teller + told);
+  struct tu_teller *t = r->execution.teller;
+  if (!t || r->traced == 0) return false;
+  memset(t, 0, sizeof *t + told);
+  t->tell = tell;
+  return true;
+}
+
+void tu_call_watch(struct tutti_request *r) {
+  if (tu_logs(TU_LOG_DEBUG)) log_call(r);
+  if (!trace.head || !prepare(r)) return;
+  uint32_t run = 0;
+  while (run == 0) run = atomic_fetch_add_explicit(&trace.runs, 1, memory_order_relaxed) + 1;
+  r->execution.teller->run = run;
+  record(&(struct tu_trace_event){.end_ns = tu_clock_ns(),
+                                  .run = run,
+                                  .at = r->traced,
+                                  .kind = TU_TRACE_BEGIN,
+                                  .bytes = r->program->point_to_point ? r->tag : r->number});
+}
+
+void tu_trace_start(void) {
+  tu_calls_are_watched = trace.head || tu_logs(TU_LOG_DEBUG);
+  tu_poll_execution = trace.head ? poll_and_record : tu_execution_poll;
+  tu_when_waited = trace.head ? record_wait : NULL;
+}
