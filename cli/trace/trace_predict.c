@@ -60,10 +60,12 @@ static double predict(const struct trace_job *job, const struct tu_traced_progra
 void trace_predict(struct trace_job *job, struct tu_sim_cost *cost) {
   struct tu_traced_costs measured;
   tu_trace_costs(&job->trace, &measured);
+  const bool unknown = cost->alpha < 0 && cost->beta < 0 && measured.alpha_s == 0 && measured.beta_s == 0;
   if (cost->alpha < 0) cost->alpha = measured.alpha_s;
   if (cost->beta < 0) cost->beta = measured.beta_s;
   if (cost->gamma < 0) cost->gamma = measured.gamma_s;
   job->predicted_s = tu_allocate(job->sums.kind_count, sizeof *job->predicted_s);
+  if (unknown) cost->alpha = cost->beta = NAN;
   for (uint32_t k = 0; k < job->sums.kind_count; k++)
-    job->predicted_s[k] = predict(job, job->sums.kinds[k].program, cost);
+    job->predicted_s[k] = unknown ? NAN : predict(job, job->sums.kinds[k].program, cost);
 }

@@ -114,8 +114,11 @@ void trace_print(const struct trace_job *job, const struct tu_sim_cost *cost) {
     printf("  %s earlier events were overwritten; TUTTI_TRACE_BYTES=SIZE keeps more\n", units_count(job->lost).chars);
   if (job->others > 0) printf("  %u files of other jobs were left out; --job JOB chooses one\n", job->others);
   print_hosts(t);
-  printf("\n    calls      median     longest   predicted  at alpha %s, beta %s/B, gamma %s/B\n",
-         units_seconds(cost->alpha).chars, units_seconds(cost->beta).chars, units_seconds(cost->gamma).chars);
+  printf("\n    calls      median     longest   predicted");
+  if (isfinite(cost->alpha))
+    printf("  at alpha %s, beta %s/B, gamma %s/B", units_seconds(cost->alpha).chars, units_seconds(cost->beta).chars,
+           units_seconds(cost->gamma).chars);
+  printf("\n");
   for (uint32_t k = 0; k < job->sums.kind_count && k < SHOWN_MAX; k++) print_kind(job, k);
   if (job->sums.kind_count > SHOWN_MAX)
     printf("      ...  %u more kinds of calls: --json has them\n", job->sums.kind_count - SHOWN_MAX);

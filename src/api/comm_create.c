@@ -15,6 +15,7 @@
 #include "call/queue.h"
 #include "call/request.h"
 #include "call/resolve.h"
+#include "call/trace.h"
 #include "comm/operations.h"
 #include "comm/patience.h"
 #include "comm/stats.h"
@@ -112,6 +113,7 @@ void tu_comm_drop_endpoint(struct tu_transport *t) {
   tu_progress_note_at(t, NULL);
   if (atomic_fetch_sub(&t->users, 1) > 1) return;
   tu_progress_end(t);
+  tu_trace_close(t);
   t->ops->close(t);
 }
 

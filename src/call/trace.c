@@ -16,6 +16,7 @@
 #include "algo/algo.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "comm/stats.h"
 #include "trace/format.h"
 
@@ -28,10 +29,12 @@ bool tu_calls_are_watched;
 
 static struct {
   int fd;
-  struct tu_trace_head *head; /* NULL: there is no trace */
+  const struct tu_transport *transport; /* of the world that is recorded; NULL: there is no trace */
+  struct tu_trace_head *head;
   struct tu_trace_event *ring;
   _Atomic uint32_t runs;
-  pthread_mutex_t lock; /* of what follows, and of the end of the file */
+  _Atomic uint64_t process; /* number of the process that records */
+  pthread_mutex_t lock;     /* of what follows, and of the end of the file */
   uint32_t programs;
   uint64_t *comms; /* ids of the communicators that are recorded */
   uint32_t comm_count, comm_capacity;
@@ -70,41 +73,60 @@ static bool map_file(int fd, uint64_t bytes) {
   return true;
 }
 
-/* A world that this process has joined before keeps its ring until the process ends, because another thread may record. */
-static void forget_before(void) {
+static void end_trace(void) {
+  if (trace.head) munmap(trace.head, TU_TRACE_HEAD_BYTES + trace.head->capacity * sizeof *trace.ring);
   if (trace.fd >= 0) close(trace.fd);
   free(trace.comms);
   trace.fd = -1;
+  trace.transport = NULL;
   trace.head = NULL;
   trace.comms = NULL;
   trace.comm_count = trace.comm_capacity = trace.programs = 0;
 }
 
-tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error) {
+void tu_trace_close(const struct tu_transport *t) {
+  pthread_mutex_lock(&trace.lock);
+  if (trace.transport == t) end_trace();
+  pthread_mutex_unlock(&trace.lock);
+}
+
+/* Makes and maps the file. */
+static tutti_err make_file(const char *directory, const struct tu_trace_rank *who, uint64_t bytes,
+                           struct tu_error *error) {
+  struct tu_trace_rank named = *who;
+  char path[4096];
+  if (named.job == 0) named.job = tu_clock_ns() ^ (uint64_t)getpid() << 40;
+  (void)mkdir(directory, 0777);
+  snprintf(path, sizeof path, "%s/tutti-%016llx-%u.trace", directory, (unsigned long long)named.job, named.rank);
+  trace.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (trace.fd >= 0 && map_file(trace.fd, TU_TRACE_HEAD_BYTES + bytes)) {
+    fill_head(trace.head, &named, bytes / sizeof(struct tu_trace_event));
+    return TUTTI_OK;
+  }
+  tu_fail(
+      error, TUTTI_ERR_ENVIRONMENT,
+      "environment: TUTTI_TRACE is '%.200s'; expected a directory with room for %llu bytes of each rank: %.300s: %s",
+      directory, (unsigned long long)bytes, path, strerror(errno));
+  if (trace.fd >= 0) (void)unlink(path);
+  end_trace();
+  return error->code;
+}
+
+tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank *who, struct tu_error *error) {
   const char *directory = tu_env("TUTTI_TRACE");
   uint64_t bytes = RING_BYTES;
-  char path[4096];
-  struct tu_trace_rank named = *who;
+  bool fresh = !tu_process_is(trace.process);
   tutti_err err = tu_env_bytes("TUTTI_TRACE_BYTES", &bytes, error);
   if (err == TUTTI_OK && (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX))
     err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
                   "environment: TUTTI_TRACE_BYTES is %llu; expected 4K to 64G bytes for the events of a rank",
                   (unsigned long long)bytes);
+  bytes -= bytes % sizeof(struct tu_trace_event);
   pthread_mutex_lock(&trace.lock);
-  forget_before();
-  if (err == TUTTI_OK && directory) {
-    if (named.job == 0) named.job = tu_clock_ns() ^ (uint64_t)getpid() << 40;
-    (void)mkdir(directory, 0777);
-    snprintf(path, sizeof path, "%s/tutti-%016llx-%u.trace", directory, (unsigned long long)named.job, named.rank);
-    trace.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (trace.fd < 0 || !map_file(trace.fd, TU_TRACE_HEAD_BYTES + bytes))
-      err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
-                    "environment: TUTTI_TRACE is '%.200s'; expected a directory with room for %llu bytes of each rank: "
-                    "%.300s: %s",
-                    directory, (unsigned long long)bytes, path, strerror(errno));
-    else fill_head(trace.head, &named, bytes / sizeof(struct tu_trace_event));
-    if (err != TUTTI_OK) forget_before();
-  }
+  if (fresh) end_trace(); /* the trace of the parent of fork() goes on without this process */
+  trace.process = tu_process_number(NULL);
+  if (err == TUTTI_OK && directory && !trace.transport && (err = make_file(directory, who, bytes, error)) == TUTTI_OK)
+    trace.transport = t;
   pthread_mutex_unlock(&trace.lock);
   return err;
 }
@@ -331,7 +353,7 @@ static bool prepare(struct tutti_request *r) {
 
 void tu_call_watch(struct tutti_request *r) {
   if (tu_logs(TU_LOG_DEBUG)) log_call(r);
-  if (!trace.head || !prepare(r)) return;
+  if (r->comm->transport != trace.transport || !prepare(r)) return;
   uint32_t run = 0;
   while (run == 0) run = atomic_fetch_add_explicit(&trace.runs, 1, memory_order_relaxed) + 1;
   r->execution.teller->run = run;
@@ -343,7 +365,7 @@ void tu_call_watch(struct tutti_request *r) {
 }
 
 void tu_trace_start(void) {
-  tu_calls_are_watched = trace.head || tu_logs(TU_LOG_DEBUG);
-  tu_poll_execution = trace.head ? poll_and_record : tu_execution_poll;
-  tu_when_waited = trace.head ? record_wait : NULL;
+  tu_calls_are_watched = trace.transport || tu_logs(TU_LOG_DEBUG);
+  tu_poll_execution = trace.transport ? poll_and_record : tu_execution_poll;
+  tu_when_waited = trace.transport ? record_wait : NULL;
 }

@@ -16,8 +16,11 @@ struct tu_trace_rank {
   uint32_t rank, ranks;
 };
 
-/* Makes the file of this rank, if TUTTI_TRACE is set. Error: TUTTI_ERR_ENVIRONMENT. */
-tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error);
+/* Makes the file of this rank, if TUTTI_TRACE is set. A process records one world at a time: if another one of it is
+ * recorded, this one is not. Error: TUTTI_ERR_ENVIRONMENT. */
+tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank *who, struct tu_error *error);
+/* Called before an endpoint closes: no communicator uses it any more. */
+void tu_trace_close(const struct tu_transport *t);
 /* From now on, the calls of this process are watched, if there is a trace, or the log wants it. The caller forgets the calls
  * that the world has kept (call/again.h). */
 void tu_trace_start(void);
