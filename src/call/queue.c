@@ -20,6 +20,8 @@ _Atomic uint32_t tu_queue_busy, tu_queue_finished = 1;
  * pass begins where the last one ended. */
 enum { POLLED = 8, LOOKED_AT = 64 };
 #define ALL UINT32_MAX
+/* How many requests in a row a pass through the requests of a communicator polls in vain: of the oldest, and of the others. */
+enum { OLDEST = 8, OTHERS = 8 };
 
 static struct {
   pthread_mutex_t lock;
@@ -170,6 +172,7 @@ static void complete(struct tutti_request *r, const struct tu_error *error) {
   else comm->first = r->next;
   if (r->next) r->next->previous = r->previous;
   else comm->last = r->previous;
+  if (comm->turn == r) comm->turn = r->next;
   if (r->stalled_since) tu_chain_go_on(comm->transport);
   comm->open_requests--;
   r->straight = false;
@@ -208,12 +211,40 @@ static bool poll_one(struct tutti_request *r) {
   return true; /* true even without progress of a message, because the list of open requests has changed */
 }
 
+/* Polls requests from *r on, until `most` of them in a row have not moved. *r: the request that it has come to; NULL: it
+ * has come to the end. Returns true if any has moved. */
+static bool poll_some(struct tutti_request **r, uint32_t most) {
+  bool moved = false;
+  for (uint32_t idle = 0; *r && idle < most;) {
+    struct tutti_request *polled = *r;
+    *r = polled->next;
+    if (!poll_one(polled)) idle++;
+    else idle = 0, moved = true;
+  }
+  return moved;
+}
+
+/* Most often the oldest requests move first, because later ones use the same channels. So a pass polls these, and some of
+ * the others, in turns. With many open requests, a pass then does not take longer the more there are. */
 bool tu_queue_poll(struct tutti_comm *comm) {
   bool moved = tu_mover_look(comm->mover);
-  for (struct tutti_request *r = comm->first, *next; r; r = next) {
-    next = r->next;
-    moved |= poll_one(r);
+  struct tutti_request *r = comm->first;
+  moved |= poll_some(&r, OLDEST);
+  if (r) {
+    /* complete() moves comm->turn on if it is that request */
+    struct tutti_request *turn = comm->turn ? comm->turn : r;
+    comm->turn = NULL;
+    moved |= poll_some(&turn, OTHERS);
+    comm->turn = turn;
   }
+  if (moved) (void)tu_mover_send(comm->mover);
+  return moved;
+}
+
+bool tu_queue_poll_whole(struct tutti_comm *comm) {
+  bool moved = tu_mover_look(comm->mover);
+  struct tutti_request *r = comm->first;
+  moved |= poll_some(&r, UINT32_MAX);
   if (moved) (void)tu_mover_send(comm->mover);
   return moved;
 }
@@ -221,7 +252,7 @@ bool tu_queue_poll(struct tutti_comm *comm) {
 static bool poll_along(struct walk *w) {
   bool moved = false;
   if (!tu_queue_others(w->own)) return false;
-  for (struct tutti_comm *c = begin_walk(w); c; c = go_on_from(w, c)) moved |= tu_queue_poll(c);
+  for (struct tutti_comm *c = begin_walk(w); c; c = go_on_from(w, c)) moved |= tu_queue_poll_whole(c);
   return moved;
 }
 

@@ -19,8 +19,11 @@ void tu_queue_forget(struct tutti_comm *comm);
  * tu_queue_reset empties the list. */
 bool tu_queue_is_foreign(void);
 void tu_queue_reset(void);
-/* Advances every open request of the communicator. Returns true if there was any progress. */
+/* Advances open requests of the communicator: the oldest and, in turns, some of the others. Repeated calls advance all that
+ * can be. Returns true if there was any progress. */
 bool tu_queue_poll(struct tutti_comm *comm);
+/* Advances every open request: for a thread that may sleep afterwards. */
+bool tu_queue_poll_whole(struct tutti_comm *comm);
 /* Advances the open requests of the communicators of the process that no other thread holds, except `comm`, which this
  * thread holds; NULL: it holds none. Returns true if there was any progress. */
 bool tu_queue_poll_others(const struct tutti_comm *comm);

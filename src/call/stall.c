@@ -41,6 +41,11 @@ bool tu_poll_all(struct tutti_comm *comm) {
   return tu_queue_poll_others(comm) || moved;
 }
 
+static bool poll_whole(struct tutti_comm *comm) {
+  bool moved = tu_queue_poll_whole(comm);
+  return tu_queue_poll_others(comm) || moved;
+}
+
 /* ---- waits for requests ---- */
 
 struct holder {
@@ -55,7 +60,7 @@ struct holder {
  * on_ready is in the middle of advancing requests. */
 static int look_and_release(void *context) {
   struct holder *h = context;
-  if ((!tu_thread.telling && tu_poll_all(h->comm)) || tu_queue_finished_now() != h->finished) return 0;
+  if ((!tu_thread.telling && poll_whole(h->comm)) || tu_queue_finished_now() != h->finished) return 0;
   int ms = tu_look_round(h->comm, tu_clock_ns(), tu_patience_sleep_ms(h->comm, h->stall));
   h->released = ms > 0 && !tu_thread.telling;
   if (h->released) tu_leave_idle(h->comm);

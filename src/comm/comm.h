@@ -75,6 +75,7 @@ struct tutti_comm {
   struct tu_awaited *awaited;         /* [ranks]: how long this rank has waited for each (stats.h) */
   uint64_t number;                    /* sequence number of the last collective that was started; 0: none */
   struct tutti_request *first, *last; /* open requests, in the order in which they were started */
+  struct tutti_request *turn;         /* open request at which the next pass begins, after the oldest; NULL: after them */
   uint32_t open_requests;
   struct tu_stall probes; /* state of the wait that repeated calls of tutti_probe without a wait form */
   struct tu_stall tests;  /* state of the wait that repeated calls of tutti_test_some form */
