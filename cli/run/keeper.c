@@ -1,13 +1,9 @@
 /* keeper.c: keeps the shared memory of ranks, and reports from it what they do. */
 #include "cli/run/keeper.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "sight/pack.h"
-#include "sight/report.h"
+#include "cli/run/look.h"
 #include "transport/shm_memory.h"
 
 enum { CHECK_MS = 10000, LOOK_MS = 200 };
@@ -58,47 +54,34 @@ void run_keeper_serve(struct run_keeper *keeper) {
 
 int run_keeper_wait_ms(const struct run_keeper *keeper) { return keeper->count > 0 ? CHECK_MS : -1; }
 
-static void report(int fd, struct run_console *console) {
+/* Looks at the ranks whose memory is kept as `fd`. Returns false if that cannot be done now. The caller calls
+ * tu_job_look_fini in any case. */
+static bool look_at(int fd, struct tu_job_look *look) {
   struct tu_segment segment;
-  struct tu_job_look look = {0};
   struct tu_error error;
-  char *text = NULL, *rest = NULL;
-  size_t bytes = 0;
-  if (!tu_segment_map(fd, &segment)) {
-    run_say(console, "the ranks have not all joined the job yet");
-    return;
-  }
+  *look = (struct tu_job_look){0};
+  if (!tu_segment_map(fd, &segment)) return false;
   segment.launcher = getpid();
-  FILE *file = open_memstream(&text, &bytes);
-  if (file && tu_job_look_at(&segment, LOOK_MS, &look, &error) == TUTTI_OK) tu_report_print(file, &look);
-  tu_job_look_fini(&look);
-  if (file) fclose(file);
-  for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
-    run_say(console, "%s", line);
-  free(text);
+  const bool good = tu_job_look_at(&segment, LOOK_MS, look, &error) == TUTTI_OK;
   tu_segment_unmap(&segment);
+  return good;
 }
 
 void run_keeper_tell(const struct run_keeper *keeper, struct run_sink *sink) {
   for (uint32_t i = 0; i < keeper->count; i++) {
-    struct tu_segment segment;
-    struct tu_job_look look = {0};
-    struct tu_error error;
-    char *data = NULL;
-    size_t bytes = 0;
-    if (!tu_segment_map(keeper->kept[i], &segment)) continue;
-    FILE *file = open_memstream(&data, &bytes);
-    if (file && tu_job_look_at(&segment, LOOK_MS, &look, &error) == TUTTI_OK) tu_job_look_pack(&look, file);
+    struct tu_job_look look;
+    if (look_at(keeper->kept[i], &look)) (void)run_look_put(sink, &look);
     tu_job_look_fini(&look);
-    if (file) fclose(file);
-    if (bytes > 0 && bytes <= RUN_FRAME_BYTES_MAX) run_frame_put(sink, RUN_STATE, 0, data, bytes);
-    free(data);
-    tu_segment_unmap(&segment);
   }
   run_frame_put(sink, RUN_LOOKED, 0, "", 0);
 }
 
 void run_keeper_report(const struct run_keeper *keeper, struct run_console *console) {
   if (keeper->count == 0) run_say(console, "no rank of this host has joined a job");
-  for (uint32_t i = 0; i < keeper->count; i++) report(keeper->kept[i], console);
+  for (uint32_t i = 0; i < keeper->count; i++) {
+    struct tu_job_look look;
+    if (look_at(keeper->kept[i], &look)) run_look_say(console, &look);
+    else run_say(console, "the ranks have not all joined the job yet");
+    tu_job_look_fini(&look);
+  }
 }

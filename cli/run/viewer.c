@@ -2,30 +2,19 @@
 #include "cli/run/viewer.h"
 
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/socket.h"
+#include "cli/run/look.h"
 #include "sight/pack.h"
-#include "sight/report.h"
 
 enum { ANSWER_MS = 3000 /* for all agents */, ASK_MS = 5000 };
 
 static socklen_t address_of(pid_t launcher, struct sockaddr_un *address) {
-  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-  /* a leading zero byte: the name is abstract */
-  const int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "tutti-run-%d", (int)launcher);
-  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-static bool is_same_user(int fd) {
-  struct ucred credentials;
-  socklen_t bytes = sizeof credentials;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid();
+  char name[32];
+  snprintf(name, sizeof name, "tutti-run-%d", (int)launcher);
+  return tu_socket_address(address, name, sizeof name);
 }
 
 /* ---- the launcher ---- */
@@ -70,38 +59,21 @@ static void accept_client(struct run_viewer *v) {
   const int fd = accept4(v->listener, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return;
   while (i < RUN_VIEWER_CLIENTS && v->clients[i].in >= 0) i++;
-  const int out = i < RUN_VIEWER_CLIENTS && is_same_user(fd) ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+  const int out = i < RUN_VIEWER_CLIENTS && tu_socket_is_own(fd) ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
   if (out >= 0) run_pipe_open(&v->clients[i], fd, out);
   else close(fd);
 }
 
-static void print_report(const struct run_viewer *v, struct run_console *console) {
-  char *text = NULL, *rest = NULL;
-  size_t bytes = 0;
-  FILE *file = open_memstream(&text, &bytes);
-  if (file && v->has_look) tu_report_print(file, &v->look);
-  if (file) fclose(file);
-  for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
-    run_say(console, "%s", line);
-  free(text);
-  if (!v->has_look) run_say(console, "no rank has joined a job");
-}
-
 /* Passes on what the agents have told. */
 static void answer(struct run_viewer *v, struct run_console *console) {
-  char *data = NULL;
-  size_t bytes = 0;
-  FILE *file = open_memstream(&data, &bytes);
-  if (file && v->has_look) tu_job_look_pack(&v->look, file);
-  if (file) fclose(file);
   for (int i = 0; i < RUN_VIEWER_CLIENTS; i++) {
     if (!v->asks[i]) continue;
     v->asks[i] = false;
-    if (bytes > 0 && bytes <= RUN_FRAME_BYTES_MAX) run_frame_put(&v->clients[i].out, RUN_STATE, 0, data, bytes);
+    if (v->has_look) (void)run_look_put(&v->clients[i].out, &v->look);
     run_frame_put(&v->clients[i].out, RUN_LOOKED, 0, "", 0);
   }
-  free(data);
-  if (v->prints) print_report(v, console);
+  if (v->prints && v->has_look) run_look_say(console, &v->look);
+  else if (v->prints) run_say(console, "no rank has joined a job");
   if (v->has_look) tu_job_look_fini(&v->look);
   v->prints = v->looking = v->has_look = false;
 }
@@ -162,7 +134,7 @@ bool run_viewer_ask(pid_t launcher, struct tu_job_look *look) {
   const uint64_t deadline_ns = tu_clock_ns() + ASK_MS * UINT64_C(1000000);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   *look = (struct tu_job_look){0};
-  if (fd < 0 || connect(fd, (struct sockaddr *)&address, bytes) != 0 || !is_same_user(fd)) {
+  if (fd < 0 || connect(fd, (struct sockaddr *)&address, bytes) != 0 || !tu_socket_is_own(fd)) {
     if (fd >= 0) close(fd);
     return false;
   }

@@ -15,12 +15,11 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/socket.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -97,16 +96,6 @@ tutti_err tu_shm_memory_make(uint32_t ranks, struct tu_shm_memory *memory, struc
   return err;
 }
 
-static socklen_t abstract_address(struct sockaddr_un *address, const char *name, size_t name_bytes) {
-  memset(address, 0, sizeof *address);
-  address->sun_family = AF_UNIX;
-  /* The leading zero byte makes the socket's name abstract: the name exists in the kernel only, and vanishes when the
-   * socket is closed. */
-  size_t length = strnlen(name, tu_min(name_bytes, sizeof address->sun_path - 1));
-  memcpy(address->sun_path + 1, name, length);
-  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-}
-
 static tutti_err listen_for(size_t slice_bytes, struct tu_shm_offer *offer, int *listener, struct tu_error *error) {
   memset(offer, 0, sizeof *offer);
   offer->slice_bytes = slice_bytes;
@@ -121,7 +110,7 @@ static tutti_err listen_for(size_t slice_bytes, struct tu_shm_offer *offer, int 
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tu_fail_errno(error, "cannot create a UNIX socket for the shared memory");
   struct sockaddr_un address;
-  socklen_t length = abstract_address(&address, offer->socket, sizeof offer->socket);
+  socklen_t length = tu_socket_address(&address, offer->socket, sizeof offer->socket);
   if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, SOMAXCONN) != 0) {
     tutti_err err = tu_fail_errno(error, "cannot listen on the UNIX socket '@%s' for the shared memory", offer->socket);
     close(fd);
@@ -129,12 +118,6 @@ static tutti_err listen_for(size_t slice_bytes, struct tu_shm_offer *offer, int 
   }
   *listener = fd;
   return TUTTI_OK;
-}
-
-static bool is_same_user(int fd) {
-  struct ucred credentials;
-  socklen_t bytes = sizeof credentials;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid();
 }
 
 /* Sends a descriptor; to: address, if the socket has no peer. */
@@ -217,7 +200,7 @@ static void accept_guest(struct tu_shm_handing *h) {
   /* accept4 has failed, for example because no file descriptor is free: wait 10 ms before the next attempt. */
   if (fd < 0 && errno != EINTR && errno != EAGAIN) (void)poll(NULL, 0, 10);
   if (fd < 0) return;
-  if (!is_same_user(fd)) {
+  if (!tu_socket_is_own(fd)) {
     close(fd);
     return;
   }
@@ -347,7 +330,7 @@ static tutti_err fail_gone(const struct tu_job *job, uint32_t from, struct tu_er
 static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu_shm_offer *offer, int fd,
                               struct tu_error *error) {
   struct sockaddr_un address;
-  socklen_t length = abstract_address(&address, offer->socket, sizeof offer->socket);
+  socklen_t length = tu_socket_address(&address, offer->socket, sizeof offer->socket);
   while (connect(fd, (struct sockaddr *)&address, length) != 0) {
     if (errno == ECONNREFUSED) return fail_gone(job, from, error);
     if (errno != EAGAIN && errno != EINTR)
@@ -359,7 +342,7 @@ static tutti_err claim_memory(struct tu_job *job, uint32_t from, const struct tu
                      job->timeout_ms);
     (void)poll(NULL, 0, 2);
   }
-  if (!is_same_user(fd))
+  if (!tu_socket_is_own(fd))
     return tu_fail(
         error, TUTTI_ERR_PEER,
         "the process that offers the shared memory does not run as user %u; expected all ranks to run as one user",
@@ -420,7 +403,7 @@ void tu_shm_memory_keep(const struct tu_shm_memory *memory) {
   struct sockaddr_un address;
   const int fd = name ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
   if (fd < 0) return;
-  const socklen_t length = abstract_address(&address, name, strlen(name));
+  const socklen_t length = tu_socket_address(&address, name, strlen(name));
   /* If that fails, the memory can be looked at as long as a rank has it open. */
   (void)send_descriptor(fd, memory->fd, &address, length);
   close(fd);
@@ -433,7 +416,7 @@ int tu_shm_memory_await(char *name, size_t bytes) {
   if (fd < 0) return -1;
   if (getrandom(random, sizeof random, 0) == (ssize_t)sizeof random) {
     snprintf(name, bytes, "tutti-%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
-    const socklen_t length = abstract_address(&address, name, bytes);
+    const socklen_t length = tu_socket_address(&address, name, bytes);
     if (bind(fd, (struct sockaddr *)&address, length) == 0) return fd;
   }
   close(fd);
