@@ -110,12 +110,12 @@ void run_viewer_take(struct run_viewer *v, const void *data, size_t bytes) {
   if (!v->looking) return;
   if (good && !v->has_look) {
     v->look = told;
-    v->look.launcher = getpid();
+    tu_job_look_launched(&v->look, getpid());
     v->has_look = true;
     return;
   }
   /* Several worlds of one launcher: that of the first state counts. */
-  if (good && told.id == v->look.id) (void)tu_job_look_add(&v->look, &told, &error);
+  if (good && tu_job_look_misses(&v->look, &told)) (void)tu_job_look_add(&v->look, &told, &error);
   tu_job_look_fini(&told);
 }
 
@@ -151,6 +151,6 @@ bool run_viewer_ask(pid_t launcher, struct tu_job_look *look) {
     }
   }
   run_pipe_close(&pipe);
-  look->launcher = launcher;
+  tu_job_look_launched(look, launcher);
   return told;
 }

@@ -37,6 +37,10 @@ static void print_type(const struct tu_call_facts *facts, char *text, size_t tex
   else snprintf(text, text_bytes, "%s", tutti_datatype_name((tutti_datatype)facts->type));
 }
 
+bool tu_facts_are_valid(const struct tu_call_facts *facts) {
+  return tu_is_collective(facts->collective) && facts->type < TU_DATATYPES && facts->algorithm < tu_algorithm_count;
+}
+
 void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *facts, char *text, size_t text_bytes) {
   const struct tu_collective *c = &tu_collectives[facts->collective];
   char root[24] = "", op[100] = "", type[32], count[100] = "", lanes[24] = "", leaves[24] = "", algorithm[64];

@@ -39,6 +39,9 @@ _Static_assert(sizeof(struct tu_call_facts) == TU_BOARD_WORDS * sizeof(uint64_t)
 uint32_t tu_facts_hash(const struct tu_call_facts *facts);
 /* Returns the bytes of one rank's call: its number of elements times their size. */
 uint64_t tu_facts_bytes(const struct tu_call_facts *facts);
+/* Returns true if the numbers that are looked up in tables are in them: facts that another process has written may be
+ * damaged. */
+bool tu_facts_are_valid(const struct tu_call_facts *facts);
 /* Prints a call on the communicator, for example "allreduce(count 4, f32, algorithm ring, sum)". A user's plan is
  * printed as "plan mine 0123456789abcdef". comm NULL: the reader is no rank. */
 void tu_facts_print(const struct tutti_comm *comm, const struct tu_call_facts *facts, char *text, size_t text_bytes);

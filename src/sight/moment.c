@@ -1,19 +1,57 @@
 /* moment.c: reads the state of a job twice, and compares. */
+#include "sight/moment.h"
+
+#include <string.h>
 #include <time.h>
 
-#include "sight/moment.h"
+#include "sight/plate.h"
+
+void tu_job_look_find_host(struct tu_job_look *job) {
+  for (uint32_t i = job->now.here; i-- > 0;)
+    if (job->now.rank[i].life != TU_RANK_ABSENT) memcpy(job->host, job->now.rank[i].host, sizeof job->host);
+}
+
+tutti_err tu_job_looks_begin(const struct tu_segment *segments, uint32_t count, struct tu_job_look *looks,
+                             struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  for (uint32_t i = 0; i < count; i++)
+    looks[i] = (struct tu_job_look){.launcher = segments[i].launcher, .id = segments[i].id};
+  for (uint32_t i = 0; i < count && err == TUTTI_OK; i++)
+    err = tu_job_state_read(&segments[i], &looks[i].before, error);
+  return err;
+}
+
+tutti_err tu_job_looks_end(const struct tu_segment *segments, uint32_t count, struct tu_job_look *looks,
+                           struct tu_error *error) {
+  tutti_err err = TUTTI_OK;
+  for (uint32_t i = 0; i < count && err == TUTTI_OK; i++) {
+    err = tu_job_state_read(&segments[i], &looks[i].now, error);
+    if (err == TUTTI_OK) err = tu_why_find(&looks[i].now, &looks[i].why, error);
+    tu_job_look_find_host(&looks[i]);
+  }
+  return err;
+}
 
 tutti_err tu_job_look_at(const struct tu_segment *segment, uint32_t pause_ms, struct tu_job_look *job,
                          struct tu_error *error) {
-  *job = (struct tu_job_look){.launcher = segment->launcher, .id = segment->id};
-  tutti_err err = TUTTI_OK;
-  if (pause_ms > 0) {
-    err = tu_job_state_read(segment, &job->before, error);
-    nanosleep(&(struct timespec){.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000L}, NULL);
-  }
-  if (err == TUTTI_OK) err = tu_job_state_read(segment, &job->now, error);
-  if (err == TUTTI_OK) err = tu_why_find(&job->now, &job->why, error);
-  return err;
+  tutti_err err = tu_job_looks_begin(segment, 1, job, error);
+  if (err != TUTTI_OK) return err;
+  nanosleep(&(struct timespec){.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000L}, NULL);
+  return tu_job_looks_end(segment, 1, job, error);
+}
+
+void tu_job_look_launched(struct tu_job_look *job, pid_t launcher) {
+  job->launcher = launcher;
+  job->elsewhere = false;
+  tu_plate_host(job->host);
+}
+
+bool tu_job_look_misses(const struct tu_job_look *job, const struct tu_job_look *other) {
+  if (job->id == 0 || job->id != other->id || job->now.ranks != other->now.ranks) return false;
+  for (uint32_t i = 0; i < other->now.here; i++)
+    if (other->now.rank[i].life != TU_RANK_ABSENT)
+      return !tu_job_state_rank(&job->now, other->now.rank[i].rank); /* the ranks of a host come together */
+  return false;
 }
 
 tutti_err tu_job_look_add(struct tu_job_look *job, struct tu_job_look *from, struct tu_error *error) {
@@ -98,6 +136,7 @@ uint64_t tu_rank_waited_ns(const struct tu_job_state *state, uint32_t rank) {
 pid_t tu_job_pid(const struct tu_job_look *job) {
   if (job->launcher) return job->launcher;
   for (uint32_t i = 0; i < job->now.here; i++)
-    if (job->now.rank[i].life == TU_RANK_LIVES) return job->now.rank[i].pid;
+    if (job->now.rank[i].life == TU_RANK_LIVES && strcmp(job->now.rank[i].host, job->host) == 0)
+      return job->now.rank[i].pid;
   return job->now.here > 0 ? job->now.rank[0].pid : 0;
 }

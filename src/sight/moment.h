@@ -4,10 +4,12 @@
 
 #include "sight/why.h"
 
-/* A job at two moments. `before` is empty if the job was read once. */
+/* A job at two moments. */
 struct tu_job_look {
-  pid_t launcher; /* pid of `tutti run`; 0: another launcher */
+  pid_t launcher; /* pid of `tutti run`, or of its agent; 0: another launcher */
   uint64_t id;    /* of the job; 0: not known */
+  char host[64];  /* where the process runs that stands for the job (tu_job_pid) */
+  bool elsewhere; /* that is not this host */
   struct tu_job_state before, now;
   struct tu_why why;
 };
@@ -18,11 +20,24 @@ struct tu_rank_rates {
   double calls_per_s, bytes_per_s; /* collectives and messages; < 0: unknown */
 };
 
-/* Reads the job, and again after pause_ms ms (0: reads it once). Error: TUTTI_ERR_MEMORY. The caller calls
+/* Reads the job, and again after pause_ms ms. Error: TUTTI_ERR_MEMORY. The caller calls
  * tu_job_look_fini in any case. */
 tutti_err tu_job_look_at(const struct tu_segment *segment, uint32_t pause_ms, struct tu_job_look *job,
                          struct tu_error *error);
-/* Adds what was read of the same job on another host; its content moves to *job. Error: TUTTI_ERR_MEMORY. */
+/* The same for `count` jobs at once, in two steps, for the first moment and the second. The caller pauses between them, and
+ * calls tu_job_look_fini for each of looks[count] in any case. Error: TUTTI_ERR_MEMORY. */
+tutti_err tu_job_looks_begin(const struct tu_segment *segments, uint32_t count, struct tu_job_look *looks,
+                             struct tu_error *error);
+tutti_err tu_job_looks_end(const struct tu_segment *segments, uint32_t count, struct tu_job_look *looks,
+                           struct tu_error *error);
+/* Sets job->host to the host of the ranks that were read. */
+void tu_job_look_find_host(struct tu_job_look *job);
+/* A process of this host stands for the job: its launcher. */
+void tu_job_look_launched(struct tu_job_look *job, pid_t launcher);
+/* Returns true if the other is of the same job, and of ranks that are not in *job yet. */
+bool tu_job_look_misses(const struct tu_job_look *job, const struct tu_job_look *other);
+/* Adds what was read of the same job on another host (tu_job_look_misses); its content moves to *job. Error:
+ * TUTTI_ERR_MEMORY. */
 tutti_err tu_job_look_add(struct tu_job_look *job, struct tu_job_look *from, struct tu_error *error);
 void tu_job_look_fini(struct tu_job_look *job);
 
@@ -35,7 +50,7 @@ const struct tu_member_state *tu_rank_last_call(const struct tu_job_look *job, u
 /* Returns how long the ranks of this host have waited for that rank, or it for others, in all communicators, in ns. */
 uint64_t tu_rank_awaited_ns(const struct tu_job_state *state, uint32_t rank);
 uint64_t tu_rank_waited_ns(const struct tu_job_state *state, uint32_t rank);
-/* Returns the process that stands for the job: `tutti run`, or the rank with the lowest number. */
+/* Returns the process that stands for the job: `tutti run`, or the rank of job->host with the lowest number. */
 pid_t tu_job_pid(const struct tu_job_look *job);
 
 #endif

@@ -6,12 +6,13 @@
 
 #include "sight/plate.h"
 
-enum { COMMS_MAX = 65536 };
+enum { COMMS_MAX = 65536, RANKS_MAX = 65536 }; /* of a job (src/boot/identity.c) */
 
 struct head {
   uint64_t layout; /* of the structs that follow */
   uint64_t now, began_ns, id;
-  uint32_t ranks, here, comms, padding;
+  uint32_t ranks, here, comms;
+  int32_t launcher;
 };
 
 struct comm_head {
@@ -21,19 +22,20 @@ struct comm_head {
 };
 
 static uint64_t layout(void) {
-  const uint64_t words[] = {tu_plate_layout(), sizeof(struct tu_rank_state), sizeof(struct tu_member_state),
-                            sizeof(struct comm_head)};
+  const uint64_t words[] = {tu_plate_layout(), sizeof(struct head), sizeof(struct tu_rank_state),
+                            sizeof(struct tu_member_state), sizeof(struct comm_head)};
   return tu_hash(words, sizeof words, 0);
 }
 
-static void pack(const struct tu_job_state *state, uint64_t id, FILE *file) {
+static void pack(const struct tu_job_state *state, const struct tu_job_look *look, FILE *file) {
   struct head head = {.layout = layout(),
                       .now = state->now,
                       .began_ns = state->began_ns,
-                      .id = id,
+                      .id = look->id,
                       .ranks = state->ranks,
                       .here = state->here,
-                      .comms = state->comms};
+                      .comms = state->comms,
+                      .launcher = look->launcher};
   fwrite(&head, sizeof head, 1, file);
   fwrite(state->rank, sizeof *state->rank, state->here, file);
   for (uint32_t i = 0; i < state->comms; i++) {
@@ -49,8 +51,8 @@ static void pack(const struct tu_job_state *state, uint64_t id, FILE *file) {
 }
 
 void tu_job_look_pack(const struct tu_job_look *look, FILE *file) {
-  pack(&look->before, look->id, file);
-  pack(&look->now, look->id, file);
+  pack(&look->before, look, file);
+  pack(&look->now, look, file);
 }
 
 struct source {
@@ -74,12 +76,14 @@ static void *take_list(struct source *source, uint32_t count, size_t bytes) {
   return list;
 }
 
-static bool unpack(struct source *source, struct tu_job_state *state, uint64_t *id) {
+static bool unpack(struct source *source, struct tu_job_state *state, struct tu_job_look *look) {
   struct head head;
   *state = (struct tu_job_state){0};
-  if (!take(source, &head, sizeof head) || head.layout != layout() || head.comms > COMMS_MAX || head.here > head.ranks)
+  if (!take(source, &head, sizeof head) || head.layout != layout() || head.comms > COMMS_MAX ||
+      head.ranks > RANKS_MAX || head.here > head.ranks)
     return false;
-  *id = head.id;
+  look->id = head.id;
+  look->launcher = head.launcher;
   state->now = head.now;
   state->began_ns = head.began_ns;
   state->ranks = head.ranks;
@@ -115,16 +119,36 @@ static void shift_all(struct tu_job_state *state, uint64_t by) {
     }
 }
 
-/* Returns true if all numbers that are used as indices are in range. */
-static bool is_sound(const struct tu_job_state *state) {
+/* Makes a bool of any byte. */
+static void tame(bool *flag) {
+  unsigned char byte;
+  memcpy(&byte, flag, 1);
+  *flag = byte != 0;
+}
+
+static void tame_member(struct tu_member_state *m) {
+  tame(&m->here);
+  tame(&m->departed);
+  tame(&m->known);
+  m->known = m->known && tu_facts_are_valid(&m->facts);
+}
+
+/* Returns true if all numbers that are used as indices are in range. Ends all texts. */
+static bool is_sound(struct tu_job_state *state) {
   for (uint32_t i = 0; i < state->here; i++) {
-    const struct tu_rank_state *r = &state->rank[i];
-    if (r->rank >= state->ranks && r->life != TU_RANK_ABSENT) return false;
+    struct tu_rank_state *r = &state->rank[i];
+    r->host[sizeof r->host - 1] = '\0';
+    if ((uint32_t)r->life > TU_RANK_DEAD || (r->rank >= state->ranks && r->life != TU_RANK_ABSENT)) return false;
     for (uint32_t t = 0; t < TU_WAITS_THREADS; t++) {
       if (r->waits[t].count > TU_WAITS_ENTRIES) return false;
       for (size_t k = 0; k < r->waits[t].count; k++)
         if (r->waits[t].entries[k].rank >= state->ranks) return false;
     }
+  }
+  for (uint32_t i = 0; i < state->comms; i++) {
+    struct tu_comm_state *comm = &state->comm[i];
+    comm->verdict.text[sizeof comm->verdict.text - 1] = '\0';
+    for (uint32_t m = 0; m < comm->ranks; m++) tame_member(&comm->members[m]);
   }
   return true;
 }
@@ -133,8 +157,11 @@ bool tu_job_look_unpack(const void *data, size_t bytes, struct tu_job_look *look
   struct source source = {data, bytes};
   struct tu_error error;
   *look = (struct tu_job_look){0};
-  if (!unpack(&source, &look->before, &look->id) || !unpack(&source, &look->now, &look->id) || !is_sound(&look->now))
+  if (!unpack(&source, &look->before, look) || !unpack(&source, &look->now, look) || !is_sound(&look->before) ||
+      !is_sound(&look->now))
     return false;
+  tu_job_look_find_host(look);
+  look->elsewhere = true;
   const uint64_t by = tu_clock_ns() - look->now.now;
   shift_all(&look->before, by);
   shift_all(&look->now, by);

@@ -27,9 +27,15 @@ uint64_t tu_plate_layout(void) {
   return tu_hash(words, sizeof words, 0);
 }
 
+void tu_plate_host(char name[64]) {
+  const char *host = tu_env("TUTTI_HOST");
+  name[0] = name[63] = '\0';
+  if (host) snprintf(name, 64, "%s", host);
+  else (void)gethostname(name, 63);
+}
+
 void tu_plate_write(struct tu_transport *t, uint64_t job, uint32_t rank, uint32_t ranks) {
   struct tu_plate *plate = &tu_transport_head(t, t->rank)->plate;
-  const char *host = tu_env("TUTTI_HOST");
   plate->layout = tu_plate_layout();
   plate->slice_bytes = t->slice_bytes;
   plate->began_ns = tu_clock_ns();
@@ -38,7 +44,6 @@ void tu_plate_write(struct tu_transport *t, uint64_t job, uint32_t rank, uint32_
   plate->rank = rank;
   plate->ranks = ranks;
   plate->pid = (uint32_t)getpid();
-  if (host) snprintf(plate->host, sizeof plate->host, "%s", host);
-  else (void)gethostname(plate->host, sizeof plate->host - 1);
+  tu_plate_host(plate->host);
   atomic_store_explicit(&plate->magic, TU_PLATE_MAGIC, memory_order_release);
 }

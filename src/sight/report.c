@@ -72,7 +72,7 @@ static void print_reason(const struct tu_job_look *job, const struct tu_why_rank
       snprintf(text, bytes, "waits until its own program fills in the input of %s", collective);
       return;
     case TU_WHY_SIGNAL: snprintf(text, bytes, "waits for a signal or a message of any rank"); return;
-    case TU_WHY_ELSEWHERE: snprintf(text, bytes, "runs on another host, which is not seen from here"); return;
+    case TU_WHY_ELSEWHERE: snprintf(text, bytes, "runs on a host that is not seen (tutti top --hosts asks it)"); return;
     default: snprintf(text, bytes, "does not go on"); return;
   }
 }
@@ -154,12 +154,22 @@ static void print_comm(FILE *file, const struct tu_job_look *job, const struct t
   fputc('\n', file);
 }
 
+void tu_report_name(FILE *file, const struct tu_job_look *job) {
+  fprintf(file, "job %d%s%s%s", (int)tu_job_pid(job), job->elsewhere ? " on " : "", job->elsewhere ? job->host : "",
+          job->launcher ? " (tutti run)" : "");
+}
+
+void tu_report_unseen(FILE *file, const struct tu_job_look *job) {
+  if (job->now.here < job->now.ranks)
+    fprintf(file, ", %u of them seen (tutti top --hosts HOST,... asks other hosts)", job->now.here);
+}
+
 void tu_report_print(FILE *file, const struct tu_job_look *job) {
   char reason[200], since[32], verdict[300];
   const struct tu_job_state *s = &job->now;
-  fprintf(file, "job %d%s, %u rank%s", (int)tu_job_pid(job), job->launcher ? " (tutti run)" : "", s->ranks,
-          s->ranks == 1 ? "" : "s");
-  if (s->here < s->ranks) fprintf(file, ", %u of them on this host", s->here);
+  tu_report_name(file, job);
+  fprintf(file, ", %u rank%s", s->ranks, s->ranks == 1 ? "" : "s");
+  tu_report_unseen(file, job);
   fprintf(file, ": %u wait%s\n", job->why.waiting, job->why.waiting == 1 ? "s" : "");
   for (uint32_t i = 0; i < job->why.count; i++) {
     const struct tu_why_rank *w = &job->why.ranks[i];

@@ -8,6 +8,10 @@
 
 /* Prints who makes the other ranks wait, and where each rank stands. */
 void tu_report_print(FILE *file, const struct tu_job_look *job);
+/* Prints which job it is, such as "job 4711 (tutti run)". */
+void tu_report_name(FILE *file, const struct tu_job_look *job);
+/* Prints how many of the job's ranks were read, unless all were, as a part of a sentence that begins with a comma. */
+void tu_report_unseen(FILE *file, const struct tu_job_look *job);
 /* Writes who makes the others wait, in one line without its end; "" if no rank waits. */
 void tu_report_verdict(char *text, size_t bytes, const struct tu_job_look *job);
 /* Writes a duration, such as "12.3 s" or "2 h 5 min". */

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "algo/algo.h"
 #include "mover/control.h"
 
 enum {
@@ -44,9 +43,7 @@ static void read_member(const struct tu_segment *segment, const struct tu_board 
     if (m->known || m->latest == 0) break;
   }
   if (m->known) memcpy(&m->facts, words, sizeof m->facts);
-  /* the numbers that are looked up in tables */
-  m->known = m->known && tu_is_collective(m->facts.collective) && m->facts.type < TU_DATATYPES &&
-             m->facts.algorithm < tu_algorithm_count;
+  m->known = m->known && tu_facts_are_valid(&m->facts);
   m->departed = atomic_load(&board->departed) != 0;
   m->messages = atomic_load(&board->messages);
   m->message_bytes = atomic_load(&board->message_bytes);
