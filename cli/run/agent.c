@@ -3,7 +3,6 @@
 #include "cli/run/agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -257,26 +256,10 @@ static void serve(struct agent *agent) {
   }
 }
 
-/* Moves standard input and output to descriptors that no rank inherits. What else is printed goes to standard error. */
-static bool take_streams(int *in, int *out) {
-  enum { FIRST = 10 };
-  *in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST);
-  *out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, FIRST);
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  return *in >= 0 && *out >= 0 && nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
-         dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 && close(nothing) == 0;
-}
-
 static int work(pid_t guardian) {
   struct agent agent = {.guardian = guardian};
-  char text[64];
-  int in, out;
-  if (!take_streams(&in, &out)) return cli_fail("run", CLI_FAILED, "--agent: %s", strerror(errno));
-  run_pipe_open(&agent.pipe, in, out);
+  if (!run_pipe_open_agent(&agent.pipe)) return cli_fail("run", CLI_FAILED, "--agent: %s", strerror(errno));
   agent.job.meeting.fd = -1;
-  snprintf(text, sizeof text, RUN_GREETING "%d %d.%d.%d\n", RUN_PROTOCOL, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
-           TUTTI_VERSION_PATCH);
-  run_sink_put(&agent.pipe.out, text, strlen(text));
   serve(&agent);
   if (agent.prepared) run_job_fini(&agent.job);
   run_tracer_close(&agent.tracer);

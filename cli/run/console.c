@@ -18,6 +18,15 @@ static void fill_standard_streams(void) {
   if (fd >= 0) close(fd);
 }
 
+void run_console_borrow(struct run_console *console, const char *verb) {
+  fill_standard_streams();
+  *console = (struct run_console){.verb = verb, .out.fd = STDOUT_FILENO, .err.fd = STDERR_FILENO, .signal_fd = -1};
+  sigprocmask(SIG_SETMASK, NULL, &console->old_mask);
+  /* Some parent processes leave SIGCHLD ignored. Exit statuses would then be lost. */
+  signal(SIGCHLD, SIG_DFL);
+  console->old_pipe_handler = signal(SIGPIPE, SIG_IGN);
+}
+
 tutti_err run_console_open(struct run_console *console, struct tu_error *error) {
   sigset_t mask;
   fill_standard_streams();
@@ -52,6 +61,8 @@ int run_console_signal(const struct run_console *console) {
   return read(console->signal_fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
 }
 
+const char *run_console_verb(const struct run_console *console) { return console->verb ? console->verb : "run"; }
+
 void run_say(struct run_console *console, const char *format, ...) {
   char text[4096], line[4200];
   va_list arguments;
@@ -62,6 +73,6 @@ void run_say(struct run_console *console, const char *format, ...) {
     run_frame_put(console->launcher, RUN_SAID, 0, text, strlen(text));
     return;
   }
-  int length = snprintf(line, sizeof line, "tutti run: %s\n", text);
+  int length = snprintf(line, sizeof line, "tutti %s: %s\n", run_console_verb(console), text);
   run_sink_put(&console->err, line, (size_t)length);
 }

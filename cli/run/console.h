@@ -8,6 +8,7 @@
 #include "cli/run/streams.h"
 
 struct run_console {
+  const char *verb; /* whose messages it prints; NULL: "run" */
   struct run_sink out, err;
   /* Of an agent: the sink of frames for the launcher, which prints the messages. NULL: this process is the launcher. */
   struct run_sink *launcher;
@@ -20,12 +21,15 @@ struct run_console {
  * run_console_close. */
 tutti_err run_console_open(struct run_console *console, struct tu_error *error);
 void run_console_close(struct run_console *console);
+/* For a process that starts children, but leaves signals as they are, except that SIGPIPE is ignored and SIGCHLD is not. */
+void run_console_borrow(struct run_console *console, const char *verb);
 /* Gives a child process the signal handling that this process had before run_console_open. */
 void run_console_restore(const struct run_console *console);
 /* Reads the next signal that has arrived; returns its number, or 0 if there is none. */
 int run_console_signal(const struct run_console *console);
 
-/* Prints "tutti run: MESSAGE" to standard error, between whole lines of the ranks. An agent sends the message to the
+const char *run_console_verb(const struct run_console *console);
+/* Prints "tutti VERB: MESSAGE" to standard error, between whole lines of the ranks. An agent sends the message to the
  * launcher. */
 void run_say(struct run_console *console, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -12,19 +12,20 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/limits.h"
 #include "cli/cli.h"
 #include "cli/run/spawn.h"
 
 enum {
-  ANSWER_MS = 30000, /* time in ms for the connection, the login and the start of the agent */
   SAID_BYTES_MAX = 1 << 13,
-  KILL_MS = 1000, /* time in ms from SIGTERM to SIGKILL */
+  STATUS_MS = 300, /* to learn the exit status of ssh after its output has ended */
+  KILL_MS = 1000,  /* time in ms from SIGTERM to SIGKILL */
 };
 
 /* ---- calling ---- */
 
 /* Backslashes are the only quotes that all shells understand in the same way. No shell can quote a newline by one. */
-tutti_err run_agent_command(char *command, size_t bytes, struct tu_error *error) {
+tutti_err run_agent_command(const char *verb, char *command, size_t bytes, struct tu_error *error) {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length < 0) return tu_fail_errno(error, "cannot read /proc/self/exe, the path of this program");
@@ -36,10 +37,19 @@ tutti_err run_agent_command(char *command, size_t bytes, struct tu_error *error)
     if (n + 3 < bytes && !plain) command[n++] = '\\';
     if (n + 2 < bytes) command[n++] = *c;
   }
-  static const char rest[] = " run --agent";
-  if (n + sizeof rest > bytes) return tu_fail(error, TUTTI_ERR_SYSTEM, "the path of this program is too long");
-  memcpy(command + n, rest, sizeof rest);
-  return TUTTI_OK;
+  const size_t rest = (size_t)snprintf(command + n, bytes - n, " %s --agent", verb);
+  return n + rest < bytes ? TUTTI_OK : tu_fail(error, TUTTI_ERR_SYSTEM, "the path of this program is too long");
+}
+
+tutti_err run_hosts_allow(uint32_t hosts, struct tu_error *error) {
+  enum { SPARE = 16 };
+  const uint64_t needed = tu_files_open() + SPARE + RUN_HOST_FILES * (uint64_t)hosts;
+  if (needed > tu_files_max()) (void)tu_files_raise();
+  if (needed <= tu_files_max()) return TUTTI_OK;
+  return tu_fail(error, TUTTI_ERR_SYSTEM,
+                 "--hosts: %u hosts need %llu file descriptors, three per host, but the hard limit is %llu; raise it "
+                 "(ulimit -n)",
+                 hosts, (unsigned long long)needed, (unsigned long long)tu_files_max());
 }
 
 /* Returns the arguments of the process: what TUTTI_RSH has, or ssh, then host and command. The caller frees the array and
@@ -86,7 +96,7 @@ tutti_err run_host_call(struct run_host *host, char *command, const struct run_c
   free(child.argv);
   free(words);
   host->state = RUN_CALLED;
-  host->deadline_ns = tu_clock_ns() + ANSWER_MS * UINT64_C(1000000);
+  host->deadline_ns = tu_clock_ns() + host->answer_ms * UINT64_C(1000000);
   if (pid > 0) host->pid = pid;
   errno = why;
   return why == 0 ? TUTTI_OK : tu_fail_errno(error, "cannot start '%s' to reach host %s", host->rsh, host->name);
@@ -128,7 +138,8 @@ bool run_host_answer(struct run_host *host) {
 }
 
 static void print_lines(struct run_host *host, struct run_console *console, bool all) {
-  static const char own[] = "tutti run: ";
+  char own[32]; /* begins the messages of the agent */
+  const size_t own_bytes = (size_t)snprintf(own, sizeof own, "tutti %s: ", run_console_verb(console));
   struct run_bytes *said = &host->said;
   while (said->begin < said->end) {
     const char *line = said->data + said->begin;
@@ -138,8 +149,7 @@ static void print_lines(struct run_host *host, struct run_console *console, bool
     if (newline) length = (size_t)(newline - line);
     said->begin += length + (newline != NULL);
     if (length > 0 && line[length - 1] == '\r') length--; /* ssh ends its lines as terminals do */
-    if (length >= sizeof own - 1 && memcmp(line, own, sizeof own - 1) == 0)
-      line += sizeof own - 1, length -= sizeof own - 1;
+    if (length >= own_bytes && memcmp(line, own, own_bytes) == 0) line += own_bytes, length -= own_bytes;
     if (length > 0) run_say(console, "host %s: %.*s", host->name, (int)length, line);
   }
 }
@@ -176,14 +186,16 @@ static void quote(char *text, size_t bytes, const struct run_bytes *from, size_t
   text[length] = '\0';
 }
 
-void run_host_explain(struct run_host *host) {
+/* Sets host->reason to why no agent has answered, with what was printed there. */
+static void explain(struct run_host *host) {
   enum { SSH_FAILED = 255 };
   char how[96] = "", said[320] = "", path[PATH_MAX] = "tutti", *reason = host->reason;
   const int status = host->status;
   (void)!readlink("/proc/self/exe", path, sizeof path - 1);
   if (host->pipe.received.end - host->pipe.received.begin > RUN_BANNER_BYTES_MAX)
     snprintf(how, sizeof how, "%.40s printed more than %d bytes", host->rsh, RUN_BANNER_BYTES_MAX);
-  else if (host->pid > 0) snprintf(how, sizeof how, "%.40s gave no answer within %d s", host->rsh, ANSWER_MS / 1000);
+  else if (host->pid > 0)
+    snprintf(how, sizeof how, "%.40s gave no answer within %u s", host->rsh, host->answer_ms / 1000);
   else if (WIFSIGNALED(status)) snprintf(how, sizeof how, "%.40s was killed by signal %d", host->rsh, WTERMSIG(status));
   else snprintf(how, sizeof how, "%.40s ended with status %d", host->rsh, WEXITSTATUS(status));
   quote(said, sizeof said, &host->said, 200);
@@ -200,7 +212,40 @@ void run_host_explain(struct run_host *host) {
              said[0] ? ": " : "", said);
 }
 
+bool run_host_refuses(struct run_host *host, struct run_console *console) {
+  if (host->state != RUN_CALLED) return false;
+  const bool ended = (host->pipe.in < 0 || host->pipe.out.broken) && host->pid <= 0;
+  const size_t banner = host->pipe.received.end - host->pipe.received.begin;
+  if (!ended && tu_clock_ns() < host->deadline_ns && banner <= RUN_BANNER_BYTES_MAX) return false;
+  run_host_listen(host, console);
+  explain(host);
+  return true;
+}
+
+void run_host_distrust(struct run_host *host, const struct run_frame *frame) {
+  snprintf(
+      host->reason, sizeof host->reason,
+      "expected a frame of its agent, found kind %u with %u bytes; does its login shell write to standard output in "
+      "the background?",
+      frame->kind, frame->bytes);
+}
+
 /* ---- the end ---- */
+
+bool run_host_has_ended(struct run_host *host) {
+  if (host->pipe.in >= 0 && !host->pipe.out.broken) return false;
+  if (!host->ended_ns) host->ended_ns = tu_clock_ns();
+  return host->pid <= 0 || tu_clock_ns() - host->ended_ns > STATUS_MS * UINT64_C(1000000);
+}
+
+const char *run_host_how_ended(const struct run_host *host, char how[64]) {
+  how[0] = '\0';
+  if (host->pid <= 0 && WIFEXITED(host->status))
+    snprintf(how, 64, " (%.30s ended with status %d)", host->rsh, WEXITSTATUS(host->status));
+  if (host->pid <= 0 && WIFSIGNALED(host->status))
+    snprintf(how, 64, " (%.30s was killed by signal %d)", host->rsh, WTERMSIG(host->status));
+  return how;
+}
 
 void run_host_hang_up(struct run_host *host, uint32_t ms) {
   run_pipe_close(&host->pipe);

@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/limits.h"
 #include "cli/run/host.h"
 #include "cli/run/job.h"
 #include "cli/run/tracer.h"
@@ -20,15 +19,13 @@
 
 enum {
   TICK_MS = 200,
-  CALLS_MAX = 8, /* hosts that are called at the same time: a gateway admits only some logins at a time (sshd's
-                  * MaxStartups is 10) */
+  ANSWER_MS = 30000,
   INPUT_BYTES_MAX = 1 << 16, /* standard input that rank 0 has not taken yet */
   /* Time in ms for the ranks of other hosts to end by themselves, and again after SIGTERM, if a host is lost: because
    * its agent was killed, or because it was silent, which took 4 s already. */
   LOST_MS = 500,
   SILENT_MS = 250,
   HANG_UP_MS = 1000, /* for ssh to end */
-  STATUS_MS = 300,   /* to learn the exit status of ssh after its output has ended */
 };
 
 struct launcher {
@@ -216,11 +213,7 @@ static void take_frames(struct launcher *l, struct run_host *host) {
   }
   while (host->state != RUN_OVER && run_pipe_next(&host->pipe, &frame)) {
     if (take_frame(l, host, &frame)) continue;
-    snprintf(
-        host->reason, sizeof host->reason,
-        "expected a frame of its agent, found kind %u with %u bytes; does its login shell write to standard output in "
-        "the background?",
-        frame.kind, frame.bytes);
+    run_host_distrust(host, &frame);
     lose(l, host, LOST_MS);
   }
 }
@@ -238,29 +231,17 @@ static const char *name_ranks(const struct run_host *host, char text[80]) {
 
 /* Gives up a host that did not answer, has hung up, or is silent. */
 static void check_host(struct launcher *l, struct run_host *host) {
-  const uint64_t now = tu_clock_ns();
-  const bool ended = host->pipe.in < 0 || host->pipe.out.broken;
-  char ranks[80];
+  const bool ended = host->pipe.in < 0 || host->pipe.out.broken, noticed = host->ended_ns != 0;
+  char ranks[80], how[64];
   if (host->state == RUN_CALLED) {
-    const size_t banner = host->pipe.received.end - host->pipe.received.begin;
-    if (!(ended && host->pid <= 0) && now < host->deadline_ns && banner <= RUN_BANNER_BYTES_MAX) return;
-    run_host_listen(host, &l->console);
-    run_host_explain(host);
-    lose(l, host, 0);
+    if (run_host_refuses(host, &l->console)) lose(l, host, 0);
     return;
   }
-  if (ended && !host->ended_ns) {
-    host->ended_ns = now;
-    if (l->started) wind_up(l, LOST_MS);
-  }
-  if (ended && (host->pid <= 0 || now - host->ended_ns > STATUS_MS * UINT64_C(1000000))) {
-    char how[64] = "";
-    if (host->pid <= 0 && WIFEXITED(host->status))
-      snprintf(how, sizeof how, " (%.30s ended with status %d)", host->rsh, WEXITSTATUS(host->status));
-    if (host->pid <= 0 && WIFSIGNALED(host->status))
-      snprintf(how, sizeof how, " (%.30s was killed by signal %d)", host->rsh, WTERMSIG(host->status));
-    snprintf(host->reason, sizeof host->reason, "its agent has ended%s; rank%s %s", how, host->count == 1 ? "" : "s",
-             name_ranks(host, ranks));
+  const bool over = run_host_has_ended(host);
+  if (ended && !noticed && l->started) wind_up(l, LOST_MS);
+  if (over) {
+    snprintf(host->reason, sizeof host->reason, "its agent has ended%s; rank%s %s", run_host_how_ended(host, how),
+             host->count == 1 ? "" : "s", name_ranks(host, ranks));
     lose(l, host, LOST_MS);
   } else if (!ended && run_pipe_silent(&host->pipe)) {
     snprintf(host->reason, sizeof host->reason, "no sign of life for %d s; rank%s %s", RUN_SILENCE_MS / 1000,
@@ -343,7 +324,7 @@ static void acknowledge(struct launcher *l) {
   }
 }
 
-enum { STREAMS_POLLED = 4, OWN_POLLED = STREAMS_POLLED + RUN_VIEWER_POLLED, HOST_POLLED = 3 };
+enum { STREAMS_POLLED = 4, OWN_POLLED = STREAMS_POLLED + RUN_VIEWER_POLLED, HOST_POLLED = RUN_HOST_FILES };
 
 static nfds_t fill_poll_set(struct launcher *l) {
   const struct run_sink *out = &l->console.out, *err = &l->console.err;
@@ -388,7 +369,7 @@ static void call_hosts(struct launcher *l) {
   struct tu_error error;
   uint32_t calls = 0;
   for (uint32_t h = 0; h < l->count; h++) calls += l->hosts[h].state == RUN_CALLED;
-  for (uint32_t h = 0; h < l->count && calls < CALLS_MAX && !l->ending; h++) {
+  for (uint32_t h = 0; h < l->count && calls < RUN_CALLS_MAX && !l->ending; h++) {
     if (l->hosts[h].state != RUN_IDLE) continue;
     calls++;
     if (run_host_call(&l->hosts[h], l->command, &l->console, &error) == TUTTI_OK) continue;
@@ -444,6 +425,7 @@ static void place_ranks(struct launcher *l) {
   for (uint32_t i = 0; i < list->count; i++) {
     struct run_host *host = &l->hosts[l->count];
     *host = (struct run_host){.name = list->hosts[i].name,
+                              .answer_ms = ANSWER_MS,
                               .ranks = l->ranks + placed,
                               .err_fd = -1,
                               .trace_fd = -1,
@@ -471,19 +453,12 @@ static int init(struct launcher *l) {
   }
   if (run_console_open(&l->console, &error) != TUTTI_OK || run_meeting_secret(&l->meeting, &error) != TUTTI_OK ||
       describe_directory(l->directory, &error) != TUTTI_OK ||
-      run_agent_command(l->command, sizeof l->command, &error) != TUTTI_OK)
+      run_agent_command("run", l->command, sizeof l->command, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
   if (l->request->trace && run_tracer_open(&l->tracer, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
   run_viewer_open(&l->viewer);
-  enum { SPARE = 16 };
-  const uint64_t needed = tu_files_open() + SPARE + HOST_POLLED * (uint64_t)l->count;
-  if (needed > tu_files_max()) (void)tu_files_raise();
-  if (needed <= tu_files_max()) return CLI_GOOD;
-  return cli_fail("run", CLI_FAILED,
-                  "--hosts: %u hosts need %llu file descriptors, three per host, but the hard limit is %llu; raise it "
-                  "(ulimit -n)",
-                  l->count, (unsigned long long)needed, (unsigned long long)tu_files_max());
+  return run_hosts_allow(l->count, &error) == TUTTI_OK ? CLI_GOOD : cli_fail("run", CLI_FAILED, "%s", error.text);
 }
 
 static void fini(struct launcher *l) {

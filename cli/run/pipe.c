@@ -1,8 +1,9 @@
-/* pipe.c: frames between `tutti run` and its agents. */
+/* pipe.c: frames between `tutti run`, or `tutti top`, and its agents. */
 #include "cli/run/pipe.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +18,27 @@ void run_pipe_open(struct run_pipe *pipe, int in, int out) {
   *pipe = (struct run_pipe){.in = in, .out = {.fd = out, .own = true}, .heard_ns = now, .checked_ns = now};
   (void)fcntl(in, F_SETFL, O_NONBLOCK);
   (void)fcntl(out, F_SETFL, O_NONBLOCK);
+}
+
+/* Moves standard input and output to descriptors that no rank inherits. */
+static bool take_streams(int *in, int *out) {
+  enum { FIRST = 10 };
+  *in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST);
+  *out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, FIRST);
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  return *in >= 0 && *out >= 0 && nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
+         dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 && close(nothing) == 0;
+}
+
+bool run_pipe_open_agent(struct run_pipe *pipe) {
+  char text[64];
+  int in, out;
+  if (!take_streams(&in, &out)) return false;
+  run_pipe_open(pipe, in, out);
+  snprintf(text, sizeof text, RUN_GREETING "%d %d.%d.%d\n", RUN_PROTOCOL, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+           TUTTI_VERSION_PATCH);
+  run_sink_put(&pipe->out, text, strlen(text));
+  return true;
 }
 
 void run_pipe_close(struct run_pipe *pipe) {

@@ -1,5 +1,6 @@
-/* pipe.h: the pair of pipes between `tutti run` and its agent on another host (ssh carries it). Both sides write frames.
- * Each side writes at least one frame a second; a side that hears nothing for RUN_SILENCE_MS gives the other up. */
+/* pipe.h: the pair of pipes between `tutti run`, or `tutti top`, and its agent on another host (ssh carries it). Both
+ * sides write frames. Each side of `tutti run` writes at least one frame a second; a side that hears nothing for
+ * RUN_SILENCE_MS gives the other up. */
 #ifndef CLI_RUN_PIPE_H
 #define CLI_RUN_PIPE_H
 
@@ -29,7 +30,8 @@ enum run_frame_kind {
   RUN_WIND_UP,    /* a rank of the job has failed. number: time in ms that the ranks get to end by themselves, and again
                    * after SIGTERM; answered by RUN_SETTLED */
 
-  RUN_LOOK, /* also from tutti top to the launcher: tell what the ranks do: RUN_STATE, then RUN_LOOKED */
+  RUN_LOOK, /* also from tutti top, to the launcher or an agent of its own: tell what the ranks do: RUN_STATE, then
+             * RUN_LOOKED. number: ms between the two moments, if tutti top asks its agent */
 
   /* from the agent */
   RUN_READY = 32, /* number: port, data: addresses, if rank 0 will run here */
@@ -40,7 +42,8 @@ enum run_frame_kind {
   RUN_ENDED,      /* number: rank; data: struct run_ended */
   RUN_SETTLED,    /* no rank of this host is about to end; all that have ended have been reported */
   RUN_STATE,      /* also from the launcher to tutti top: data: tu_job_look_pack */
-  RUN_LOOKED,     /* also from the launcher: all states have been sent */
+  RUN_LOOKED,     /* also from the launcher: all states have been sent. number: jobs of other builds, if tutti top asked
+                   * its agent */
   RUN_TRACE_FILE, /* data: name of a trace, of which parts follow */
   RUN_TRACE_PART, /* number: which MiB of the file; data. Parts that are empty are left out */
   RUN_DONE,       /* no process of the job is left on this host */
@@ -80,6 +83,9 @@ struct run_pipe {
 
 /* Uses two descriptors, which are put into non-blocking mode and belong to the pipe from now on. */
 void run_pipe_open(struct run_pipe *pipe, int in, int out);
+/* For an agent: uses standard input and output, and greets. No child process inherits the descriptors; what else is printed
+ * goes to standard error. Returns false and sets errno if it fails. */
+bool run_pipe_open_agent(struct run_pipe *pipe);
 void run_pipe_close(struct run_pipe *pipe);
 /* Puts a frame of at most RUN_FRAME_BYTES_MAX bytes into a pipe's sink. */
 void run_frame_put(struct run_sink *sink, enum run_frame_kind kind, uint32_t number, const void *data, size_t bytes);
