@@ -27,10 +27,29 @@ static bool has_gdb(void) {
   return found;
 }
 
+/* Returns true if the process of the rank runs on this host: a rank of another host may have a number that another
+ * process has here. */
+static bool is_here(const struct tu_job_look *job, const struct tu_rank_state *r) {
+  struct tu_segments segments;
+  struct tu_error error;
+  bool here = false;
+  (void)tu_segments_find(r->pid, &segments, &error);
+  for (uint32_t i = 0; i < segments.count; i++)
+    for (uint32_t k = 0; k < segments.list[i].here && segments.list[i].id == job->id; k++) {
+      const struct tu_plate *plate = &tu_segment_head(&segments.list[i], k)->plate;
+      here |= tu_segment_has(&segments.list[i], k) && plate->rank == r->rank && (pid_t)plate->pid == r->pid;
+    }
+  tu_segments_fini(&segments);
+  return here;
+}
+
 void top_print_stacks(FILE *file, const struct tu_job_look *job) {
   const bool gdb = job->why.count > 0 && has_gdb();
-  for (uint32_t i = 0; gdb && i < job->why.count; i++) {
+  for (uint32_t i = 0; i < job->why.count; i++) {
     const struct tu_rank_state *r = tu_job_state_rank(&job->now, job->why.ranks[i].rank);
-    if (r && r->life == TU_RANK_LIVES) print_stacks(file, r);
+    if (!r || r->life != TU_RANK_LIVES) continue;
+    if (!is_here(job, r))
+      fprintf(file, "  C stacks of rank %u: gdb -p %d on host %s prints them\n", r->rank, (int)r->pid, r->host);
+    else if (gdb) print_stacks(file, r);
   }
 }

@@ -65,10 +65,10 @@ static void print_head(FILE *file, const struct tu_job_look *job) {
   char since[32];
   const struct tu_job_state *s = &job->now;
   tu_print_duration(since, sizeof since, s->now > s->began_ns ? s->now - s->began_ns : 0);
-  fprintf(file, "job %d%s: %u rank%s, for %s", (int)tu_job_pid(job), job->launcher ? " (tutti run)" : "", s->ranks,
-          s->ranks == 1 ? "" : "s", since);
-  if (s->here < s->ranks) fprintf(file, "; %u of them here, the others on hosts that are not seen from here", s->here);
-  fputc('\n', file);
+  tu_report_name(file, job);
+  fprintf(file, ": %u rank%s", s->ranks, s->ranks == 1 ? "" : "s");
+  tu_report_unseen(file, job);
+  fprintf(file, ", for %s\n", since);
 }
 
 static void print_failures(FILE *file, const struct tu_job_state *s) {
@@ -90,16 +90,20 @@ void top_print_ranks(FILE *file, const struct tu_job_look *job) {
   print_failures(file, &job->now);
 }
 
-void top_print_jobs(FILE *file, const struct tu_job_look *jobs, uint32_t count) {
+void top_print_jobs(FILE *file, const struct top_jobs *jobs) {
   char since[32], verdict[300], ranks[32];
+  bool elsewhere = false;
+  for (uint32_t i = 0; i < jobs->count; i++) elsewhere |= jobs->list[i].elsewhere;
+  if (elsewhere) fprintf(file, "%-12s ", "host");
   fprintf(file, "%8s %-10s %10s %12s  %s\n", "pid", "launcher", "ranks", "for", "");
-  for (uint32_t i = 0; i < count; i++) {
-    const struct tu_job_state *s = &jobs[i].now;
+  for (uint32_t i = 0; i < jobs->count; i++) {
+    const struct tu_job_state *s = &jobs->list[i].now;
     tu_print_duration(since, sizeof since, s->now > s->began_ns ? s->now - s->began_ns : 0);
     if (s->here < s->ranks) snprintf(ranks, sizeof ranks, "%u of %u", s->here, s->ranks);
     else snprintf(ranks, sizeof ranks, "%u", s->ranks);
-    tu_report_verdict(verdict, sizeof verdict, &jobs[i]);
-    fprintf(file, "%8d %-10s %10s %12s  %s\n", (int)tu_job_pid(&jobs[i]), jobs[i].launcher ? "tutti run" : "-", ranks,
-            since, *verdict ? verdict : "runs");
+    tu_report_verdict(verdict, sizeof verdict, &jobs->list[i]);
+    if (elsewhere) fprintf(file, "%-12.12s ", jobs->list[i].host);
+    fprintf(file, "%8d %-10s %10s %12s  %s\n", (int)tu_job_pid(&jobs->list[i]),
+            jobs->list[i].launcher ? "tutti run" : "-", ranks, since, *verdict ? verdict : "runs");
   }
 }

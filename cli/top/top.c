@@ -1,14 +1,13 @@
 /* top.c: `tutti top`: what the ranks of running jobs do, read from their shared memory. */
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/run/viewer.h"
+#include "cli/top/hosts.h"
 #include "cli/top/top.h"
 
 enum { PAUSE_MS = 200 }; /* between the two looks, if the command looks once */
@@ -17,24 +16,29 @@ struct wish {
   pid_t only; /* 0: all jobs */
   bool why, stacks, once, json;
   double interval_s;
+  struct top_hosts *hosts; /* NULL: this host only */
 };
 
-static int fail_none(pid_t only, const struct tu_segments *segments) {
+static int fail_none(pid_t only, const struct top_jobs *jobs, const struct top_hosts *hosts) {
   char foreign[128] = "";
-  if (segments->foreign > 0)
-    snprintf(foreign, sizeof foreign, "; %u job%s of another build of tutti: use that build's tutti top",
-             segments->foreign, segments->foreign == 1 ? " is" : "s are");
+  const char *others = hosts ? " or on those of --hosts" : "";
+  if (jobs->foreign > 0)
+    snprintf(foreign, sizeof foreign, "; %u job%s of another build of tutti: use that build's tutti top", jobs->foreign,
+             jobs->foreign == 1 ? " is" : "s are");
   if (only == 0)
-    return cli_fail("top", CLI_FAILED, "no job of this user (uid %u) runs on this host%s%s", (unsigned)geteuid(),
-                    segments->unready ? ", but one is starting" : "", foreign);
+    return cli_fail("top", CLI_FAILED, "no job of this user (uid %u) runs on this host%s%s%s", (unsigned)geteuid(),
+                    others, jobs->unready ? ", but one is starting" : "", foreign);
   if (kill(only, 0) != 0 && errno == EPERM)
-    return cli_fail("top", CLI_FAILED, "process %d belongs to another user; a job can be looked at by its own user",
-                    (int)only);
-  if (kill(only, 0) != 0) return cli_fail("top", CLI_FAILED, "there is no process %d on this host", (int)only);
+    return cli_fail("top", CLI_FAILED, "process %d belongs to another user; a job can be looked at by its own user%s",
+                    (int)only, hosts ? "; no rank on the hosts of --hosts has that process ID" : "");
+  if (kill(only, 0) != 0)
+    return cli_fail("top", CLI_FAILED, "there is no process %d on this host%s%s", (int)only,
+                    hosts ? ", and no rank with that process ID on those of --hosts" : "", foreign);
   return cli_fail("top", CLI_FAILED,
                   "process %d is no rank, and no launcher of ranks, of a job of this user (uid %u) that has started%s; "
-                  "tutti top without arguments lists the jobs",
-                  (int)only, (unsigned)geteuid(), foreign);
+                  "tutti top without JOB lists the jobs%s",
+                  (int)only, (unsigned)geteuid(), foreign,
+                  hosts ? "" : ", and with --hosts HOST,... those of other hosts");
 }
 
 /* Returns the ancestor of a process that is the launcher of a job on several hosts, and what it tells; 0: there is none. */
@@ -57,50 +61,64 @@ static void ask_for_more(struct tu_job_look *job) {
   *job = all;
 }
 
-/* Reads all jobs. Several segments of one job, of hosts that TUTTI_HOST only names, become one. */
-static tutti_err look_at_all(const struct wish *wish, uint32_t pause_ms, const struct tu_segments *segments,
-                             struct tu_job_look *jobs, uint32_t *count, struct tu_error *error) {
-  tutti_err err = TUTTI_OK;
-  for (uint32_t i = 0; i < segments->count && err == TUTTI_OK; i++) {
-    uint32_t known = 0;
-    struct tu_job_look *job = &jobs[*count];
-    err = tu_job_look_at(&segments->list[i], pause_ms, job, error);
-    while (known < *count && !(job->id && jobs[known].id == job->id)) known++;
-    if (err != TUTTI_OK || known == *count) {
-      (*count)++;
-      continue;
-    }
-    err = tu_job_look_add(&jobs[known], job, error);
-    tu_job_look_fini(job);
+/* Returns true if ranks of the jobs run on other hosts. */
+static bool are_parts(const struct tu_segments *segments) {
+  for (uint32_t i = 0; i < segments->count; i++) {
+    uint32_t here = 0;
+    for (uint32_t k = 0; k < segments->count; k++)
+      if (segments->list[k].id == segments->list[i].id) here += segments->list[k].here;
+    if (here < segments->list[i].ranks) return true;
   }
-  for (uint32_t i = 0; i < *count && err == TUTTI_OK && wish->only; i++) ask_for_more(&jobs[i]);
+  return false;
+}
+
+/* Looks at the jobs of this host, and meanwhile lets the other hosts look, if they may have more. */
+static tutti_err look(const struct wish *wish, uint32_t pause_ms, struct top_jobs *jobs, struct tu_error *error) {
+  struct tu_segments segments;
+  struct tu_job_look told;
+  tutti_err err = tu_segments_find(wish->only, &segments, error);
+  const bool launched = wish->only && run_viewer_ask(wish->only, &told);
+  const bool part = launched ? told.now.here < told.now.ranks : segments.count == 0 || are_parts(&segments);
+  if (launched) err = top_jobs_add(jobs, &told, error);
+  else if (wish->only) tu_job_look_fini(&told);
+  const bool asks = err == TUTTI_OK && wish->hosts && (!wish->only || part);
+  if (asks) top_hosts_ask(wish->hosts, pause_ms);
+  if (err == TUTTI_OK && !launched) err = top_jobs_look(jobs, &segments, pause_ms, error);
+  for (uint32_t i = 0; i < jobs->count && err == TUTTI_OK && wish->only; i++) ask_for_more(&jobs->list[i]);
+  const bool any = wish->only && jobs->count == 0; /* JOB is none of this host */
+  jobs->closed = wish->only && !any;
+  if (asks && err == TUTTI_OK) err = top_hosts_hear(wish->hosts, jobs, error);
+  if (any) top_jobs_keep(jobs, wish->only);
+  tu_segments_fini(&segments);
   return err;
+}
+
+static void print(const struct wish *wish, const struct top_jobs *jobs) {
+  if (wish->json) {
+    top_print_json(jobs, wish->hosts);
+  } else if (wish->only == 0 && !wish->why) {
+    top_print_jobs(stdout, jobs);
+  } else {
+    for (uint32_t i = 0; i < jobs->count; i++) {
+      if (wish->why) tu_report_print(stdout, &jobs->list[i]);
+      else top_print_ranks(stdout, &jobs->list[i]);
+      if (wish->why && wish->stacks) top_print_stacks(stdout, &jobs->list[i]);
+    }
+  }
+  fflush(stdout);
 }
 
 /* Looks at the jobs, and prints what they do. */
 static int show(const struct wish *wish, uint32_t pause_ms) {
-  struct tu_segments segments;
+  struct top_jobs jobs = {0};
   struct tu_error error;
-  tutti_err err = tu_segments_find(wish->only, &segments, &error);
-  struct tu_job_look *jobs = tu_allocate(segments.count + 2, sizeof *jobs);
-  uint32_t looked = 0;
   int code = CLI_GOOD;
-  if (wish->only && run_viewer_ask(wish->only, &jobs[0])) looked = 1;
-  else if (err == TUTTI_OK) err = look_at_all(wish, pause_ms, &segments, jobs, &looked, &error);
+  const tutti_err err = look(wish, pause_ms, &jobs, &error);
+  if (jobs.count > 0 && err == TUTTI_OK) print(wish, &jobs);
+  if (wish->hosts) top_hosts_report(wish->hosts);
   if (err != TUTTI_OK) code = cli_fail("top", CLI_FAILED, "%s", error.text);
-  else if (looked == 0) code = fail_none(wish->only, &segments);
-  else if (wish->json) top_print_json(jobs, looked);
-  else if (wish->why)
-    for (uint32_t i = 0; i < looked; i++) {
-      tu_report_print(stdout, &jobs[i]);
-      if (wish->stacks) top_print_stacks(stdout, &jobs[i]);
-    }
-  else if (wish->only == 0) top_print_jobs(stdout, jobs, looked);
-  else
-    for (uint32_t i = 0; i < looked; i++) top_print_ranks(stdout, &jobs[i]);
-  for (uint32_t i = 0; i < looked; i++) tu_job_look_fini(&jobs[i]);
-  free(jobs);
-  tu_segments_fini(&segments);
+  else if (jobs.count == 0) code = fail_none(wish->only, &jobs, wish->hosts);
+  top_jobs_fini(&jobs);
   return code;
 }
 
@@ -118,9 +136,13 @@ static int watch(const struct wish *wish) {
 
 static int run(int argc, char **argv) {
   struct wish wish = {.interval_s = 1};
+  struct top_hosts hosts;
+  const char *list = NULL;
   bool done, no_stacks = false;
   uint64_t pid = 0;
+  if (argc == 2 && strcmp(argv[1], "--agent") == 0) return top_agent();
   const struct cli_option options[] = {
+      {"--hosts", CLI_STRING, &list, "HOST,...", "show the ranks on these hosts, too, over ssh"},
       {"--why", CLI_FLAG, &wish.why, NULL, "explain who makes the others wait, and where each rank stands"},
       {"--no-stacks", CLI_FLAG, &no_stacks, NULL, "--why: without the C stacks, for which gdb stops the rank briefly"},
       JSON_OPTION(&wish.json),
@@ -138,12 +160,18 @@ static int run(int argc, char **argv) {
     return cli_fail("top", CLI_USAGE, "--interval is %g; expected 0.1 to 3600 seconds", wish.interval_s);
   wish.only = (pid_t)pid;
   wish.stacks = !no_stacks;
-  if (wish.why || wish.once || wish.json || !isatty(STDOUT_FILENO)) return show(&wish, PAUSE_MS);
-  return watch(&wish);
+  if (list) {
+    code = top_hosts_open(&hosts, list);
+    wish.hosts = &hosts;
+  }
+  const bool once = wish.why || wish.once || wish.json || !isatty(STDOUT_FILENO);
+  if (code == CLI_GOOD) code = once ? show(&wish, PAUSE_MS) : watch(&wish);
+  if (list) top_hosts_close(&hosts);
+  return code;
 }
 
 const struct cli_verb cli_top = {.name = "top",
                                  .summary = "show what the ranks of running jobs do",
-                                 .synopsis = "top [--why] [--json] [JOB]",
+                                 .synopsis = "top [--hosts HOST,...] [--why] [--json] [JOB]",
                                  .run = run,
                                  .arguments = "JOB"};

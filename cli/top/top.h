@@ -2,16 +2,18 @@
 #ifndef CLI_TOP_H
 #define CLI_TOP_H
 
+#include "cli/top/hosts.h"
 #include "sight/report.h"
 
 /* ---- table.c ---- */
 
-void top_print_jobs(FILE *file, const struct tu_job_look *jobs, uint32_t count);
+void top_print_jobs(FILE *file, const struct top_jobs *jobs);
 void top_print_ranks(FILE *file, const struct tu_job_look *job);
 
 /* ---- top_json.c ---- */
 
-void top_print_json(const struct tu_job_look *jobs, uint32_t count);
+/* `hosts`: those that were asked; NULL: none. */
+void top_print_json(const struct top_jobs *jobs, const struct top_hosts *hosts);
 
 /* ---- stacks.c ---- */
 

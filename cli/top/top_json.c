@@ -101,15 +101,29 @@ static void write_failures(struct json *j, const struct tu_job_state *s) {
   json_close(j, JSON_LIST);
 }
 
-void top_print_json(const struct tu_job_look *jobs, uint32_t count) {
+static void write_hosts(struct json *j, const struct top_hosts *hosts) {
+  json_open(j, "hosts", JSON_LIST);
+  for (uint32_t i = 0; hosts && i < hosts->names.count; i++) {
+    const struct run_host *host = &hosts->list[i].host;
+    json_open(j, NULL, JSON_OBJECT);
+    json_text(j, "host", host->name);
+    json_text(j, "problem", host->reason[0] ? host->reason : NULL);
+    json_close(j, JSON_OBJECT);
+  }
+  json_close(j, JSON_LIST);
+}
+
+void top_print_json(const struct top_jobs *jobs, const struct top_hosts *hosts) {
   struct json j = {0};
   json_begin(&j, "top");
+  write_hosts(&j, hosts);
   json_open(&j, "jobs", JSON_LIST);
-  for (uint32_t i = 0; i < count; i++) {
-    const struct tu_job_look *job = &jobs[i];
+  for (uint32_t i = 0; i < jobs->count; i++) {
+    const struct tu_job_look *job = &jobs->list[i];
     json_line(&j);
     json_open(&j, NULL, JSON_OBJECT);
     json_count(&j, "pid", (uint64_t)tu_job_pid(job));
+    json_text(&j, "host", job->host);
     json_text(&j, "launcher", job->launcher ? "tutti run" : NULL);
     json_count(&j, "size", job->now.ranks);
     json_count(&j, "seen", job->now.here);

@@ -25,7 +25,7 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_INTERFACE", "name or address/bits", "network interface for connections between hosts"},
     {"TUTTI_FABRIC", "auto, none, or provider/domain", "provider of libfabric for data between hosts, beside sockets"},
     {"TUTTI_PORTS", "LO-HI", "ports at which ranks listen for connections from other hosts"},
-    {"TUTTI_RSH", "command", "program that tutti run calls instead of ssh: COMMAND [USER@]HOST PROGRAM"},
+    {"TUTTI_RSH", "command", "program that tutti run and top call instead of ssh: COMMAND [USER@]HOST PROGRAM"},
     {"TUTTI_SHM_BYTES", "bytes, K, M or G", "virtual memory that each rank reserves for staging and tutti_alloc"},
     {"TUTTI_RING_BYTES", "bytes, K, M or G", "staging memory of each channel (from one rank to another), at most"},
     {"TUTTI_SLOT_BYTES", "bytes, K, M or G",
