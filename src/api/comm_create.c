@@ -140,11 +140,7 @@ void tu_comm_destroy(struct tutti_comm *comm, bool in_order) {
     tu_request_destroy(r);
   }
   for (size_t i = 0; i < TU_AGAIN_PLACES; i++) tu_request_destroy(comm->again[i]);
-  while (comm->idle) {
-    struct tutti_request *r = comm->idle;
-    comm->idle = r->idle_next;
-    tu_request_destroy(r);
-  }
+  while (comm->idle) tu_request_drop_idle(comm);
   while (comm->plans) {
     struct tu_cached_plan *p = comm->plans;
     comm->plans = p->next;

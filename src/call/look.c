@@ -79,6 +79,7 @@ static bool peers_lost(struct tutti_request *r) {
   tu_note_departed(comm);
   if (tu_execution_waits_for_any(&r->execution)) tu_watch_others(comm, false);
   tu_control_ask(&comm->mover->control, comm->waits_for, r->number, false);
+  if (!tu_execution_waits_for_any(&r->execution) && !tu_peer_may_be_lost(comm)) return false;
   /* Report no rank as lost while messages still arrive, because a lost rank may have sent them before it left. If this
    * poll has completed the request, or has found a mismatch, the next poll of the queue ends the request. */
   if (goes_on(r)) return false;
@@ -94,6 +95,7 @@ void (*tu_when_late)(struct tu_transport *t);
 static bool too_late(struct tutti_request *r, uint64_t now) {
   if (r->timeout_ms <= 0 || tu_elapsed_ns(r->stalled_since, now) < (uint64_t)r->timeout_ms * TU_NS_PER_MS) return false;
   if (peers_lost(r)) return true;
+  (void)goes_on(r);
   /* Not too late: the missing data (or a message that does not match) has just arrived. The next poll ends the
    * request. */
   if (r->execution.unfinished == 0 || r->execution.mismatch) return false;

@@ -22,7 +22,11 @@
 #define SEGMENT_LANES 2u
 /* a vector is cut into at most STEPS_MAX / ranks segments, which limits the number of steps of the plan */
 #define STEPS_MAX 4096u
-#define IDLE_MAX 32u /* maximum number of idle requests that are kept for repeated calls */
+/* Idle requests are kept for repeated calls: so many at least, and more if all of them take no more memory. */
+#define IDLE_MIN 32u
+#define IDLE_BYTES ((size_t)4 << 20)
+/* How many of them are compared with a call. A program with many open calls of one kind finds one at once. */
+#define IDLE_LOOKS 128u
 /* Requests with longer leaves, of which each has the memory of one, are not kept. */
 #define IDLE_LEAF_BYTES ((size_t)8 << 20)
 
@@ -45,17 +49,52 @@ static bool same_blocks(const struct tutti_request *r, const struct tu_call *cal
   return true;
 }
 
+static void remove_idle(struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  if (r->idle_previous) r->idle_previous->idle_next = r->idle_next;
+  else comm->idle = r->idle_next;
+  if (r->idle_next) r->idle_next->idle_previous = r->idle_previous;
+  else comm->idle_last = r->idle_previous;
+  comm->idle_count--;
+  comm->idle_bytes -= r->bytes;
+}
+
+static void add_idle(struct tutti_request *r) {
+  struct tutti_comm *comm = r->comm;
+  r->idle_previous = NULL;
+  r->idle_next = comm->idle;
+  if (comm->idle) comm->idle->idle_previous = r;
+  else comm->idle_last = r;
+  comm->idle = r;
+  comm->idle_count++;
+  comm->idle_bytes += r->bytes;
+}
+
 static struct tutti_request *take_idle(struct tutti_comm *comm, const struct tu_call *call) {
-  for (struct tutti_request **link = &comm->idle; *link; link = &(*link)->idle_next) {
-    struct tutti_request *r = *link;
+  uint32_t looks = IDLE_LOOKS;
+  for (struct tutti_request *r = comm->idle; r && looks > 0; r = r->idle_next, looks--) {
     if (memcmp(&r->signature, &call->signature, sizeof r->signature) != 0 || !same_blocks(r, call) ||
         !tu_call_tensors_same(r->tensors, call->tensors))
       continue;
-    *link = r->idle_next;
-    comm->idle_count--;
+    remove_idle(r);
     return r;
   }
   return NULL;
+}
+
+/* Returns the memory that a request holds, about: its program, the execution of it, and scratch. */
+static size_t bytes_of(const struct tutti_request *r) {
+  const struct tu_program *p = r->program;
+  return sizeof *r + p->tmp_bytes + (r->leaves ? r->leaves->leaves.bytes : 0) +
+         p->instruction_count * (sizeof *p->instructions + sizeof *r->execution.progress) +
+         p->message_count * sizeof *p->messages + p->operand_count * sizeof *p->operands +
+         p->run_count * sizeof *p->runs + p->after_count * sizeof *p->afters;
+}
+
+void tu_request_drop_idle(struct tutti_comm *comm) {
+  struct tutti_request *r = comm->idle_last;
+  remove_idle(r);
+  tu_request_destroy(r);
 }
 
 void tu_request_destroy(struct tutti_request *r) {
@@ -86,17 +125,8 @@ void tu_request_retire(struct tutti_request *r) {
   }
   r->place = NULL;
   r->ready = false;
-  /* the cache is full: free the last request of the list, which has been idle for the longest time */
-  if (comm->idle_count == IDLE_MAX) {
-    struct tutti_request **link = &comm->idle;
-    while ((*link)->idle_next) link = &(*link)->idle_next;
-    tu_request_destroy(*link);
-    *link = NULL;
-    comm->idle_count--;
-  }
-  r->idle_next = comm->idle;
-  comm->idle = r;
-  comm->idle_count++;
+  add_idle(r);
+  while (comm->idle_count > IDLE_MIN && comm->idle_bytes > IDLE_BYTES) tu_request_drop_idle(comm);
 }
 
 /* Returns true if a list of counts and a list of displacements are equal to those that a request has kept. offsets
@@ -480,6 +510,7 @@ static tutti_err create(struct tutti_comm *comm, const struct tu_call *call, str
       (err = prepare_arithmetic(comm, call, r, has_user, &in, error)) != TUTTI_OK)
     goto failed;
   note_facts(r, call, choice.algorithm, has_user);
+  r->bytes = bytes_of(r);
   if (tu_logs(TU_LOG_INFO)) log_choice(comm, call, r);
   *request = r;
   return TUTTI_OK;

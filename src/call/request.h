@@ -69,9 +69,10 @@ struct tutti_request {
   struct tu_error error; /* outcome of the completed request */
   /* address of the tu_thread (thread state) of the thread that started the request */
   const void *starter;
-  struct tutti_request *previous, *next; /* neighbours in the communicator's list of open requests */
-  struct tutti_request *idle_next;       /* next request in the communicator's cache of idle requests */
-  struct tutti_request **children;       /* requests of the calls of a group; NULL: the request is not a group */
+  struct tutti_request *previous, *next;           /* neighbours in the communicator's list of open requests */
+  struct tutti_request *idle_next, *idle_previous; /* neighbours in the communicator's cache of idle requests */
+  size_t bytes;                                    /* memory that it holds, about */
+  struct tutti_request **children; /* requests of the calls of a group; NULL: the request is not a group */
   size_t child_count;
   struct tu_leaf_sum *leaves; /* what this rank adds up when the request starts; NULL: nothing */
 };
@@ -106,5 +107,7 @@ bool tu_request_has_blocks(const struct tutti_request *request, const tutti_call
 /* Returns a request to the cache of idle requests; for a group of calls, returns each request of the group. */
 void tu_request_retire(struct tutti_request *request);
 void tu_request_destroy(struct tutti_request *request);
+/* Frees the request that has been idle for the longest time. There is one. */
+void tu_request_drop_idle(struct tutti_comm *comm);
 
 #endif

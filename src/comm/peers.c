@@ -79,6 +79,17 @@ bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_er
   return false;
 }
 
+bool tu_peer_may_be_lost(const struct tutti_comm *comm) {
+  for (uint32_t p = 0; p < comm->ranks; p++) {
+    if (may_have_departed(comm, p)) continue;
+    if (comm->departed[p] == TU_HAS_DEPARTED && comm->waits_for[p]) return true;
+    if (comm->departed[p] == TU_IS_HERE &&
+        (tu_control_missed(&comm->mover->control, p) || !tu_control_alive(&comm->mover->control, p)))
+      return true;
+  }
+  return false;
+}
+
 void tu_watch_others(struct tutti_comm *comm, bool certain) {
   const struct tu_control *control = &comm->mover->control;
   for (uint32_t p = 0; p < comm->ranks && control->remote; p++)

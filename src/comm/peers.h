@@ -22,6 +22,8 @@ void tu_note_departed(struct tutti_comm *comm);
 /* Returns true and sets *error if a rank that tu_note_departed has checked is dead, or if a rank that this rank waits
  * for (comm->waits_for) has departed. `doing` names this rank's call in the message. */
 bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error);
+/* Returns true if a rank that tu_note_departed has checked may be lost; then tu_peer_lost decides. */
+bool tu_peer_may_be_lost(const struct tutti_comm *comm);
 /* For a wait for any rank: marks in comm->waits_for the ranks of other hosts that tu_note_departed has checked and that
  * are here, so that tu_control_ask finds out whether they live. certain: only those whose death tu_peer_lost can tell from
  * a departure. */
