@@ -170,10 +170,53 @@ static void who_looks_leaves_its_core_to_others(void) {
   ranks_fini(&w);
 }
 
+/* ---- many open requests ---- */
+
+enum { MANY = 100 };
+
+/* The message of the last receive comes first, and the others come only when it has been received. A pass polls some of the
+ * open requests only, so the last one must have its turn, although none before it moves. */
+static int look_at_the_last(struct ranks_world *w, uint32_t rank) {
+  static tutti_request *requests[MANY];
+  static int got[MANY];
+  tutti_comm *world;
+  int number = MANY - 1;
+  bool done = false;
+  (void)w;
+  if (tutti_init(&(tutti_options){.timeout_ms = HANG_MS / 2}, &world) != TUTTI_OK) return 9;
+  if (rank == 1) {
+    if (tutti_send(world, &number, 1, TUTTI_I32, 0, MANY - 1) != TUTTI_OK ||
+        tutti_recv(world, &number, 1, TUTTI_I32, 0, 0) != TUTTI_OK)
+      return 1;
+    for (int i = 0; i < MANY - 1; i++)
+      if (tutti_send(world, &i, 1, TUTTI_I32, 0, (uint32_t)i) != TUTTI_OK) return 2;
+    return tutti_comm_free(world) != TUTTI_OK;
+  }
+  for (uint32_t i = 0; i < MANY; i++)
+    if (tutti_irecv(world, &got[i], 1, TUTTI_I32, 1, i, &requests[i]) != TUTTI_OK) return 3;
+  while (!done)
+    if (tutti_test(&requests[MANY - 1], &done) != TUTTI_OK) return 4;
+  if (tutti_send(world, &number, 1, TUTTI_I32, 1, 0) != TUTTI_OK || tutti_wait_all(requests, MANY - 1) != TUTTI_OK)
+    return 5;
+  for (int i = 0; i < MANY; i++)
+    if (got[i] != i) return 6;
+  return tutti_comm_free(world) != TUTTI_OK;
+}
+
+static void the_last_of_many_has_its_turn(void) {
+  struct ranks_world w = {0};
+  ranks_start(&w, 2, look_at_the_last);
+  CHECK(ranks_end(&w, HANG_MS), "a rank hangs");
+  for (uint32_t r = 0; r < 2; r++)
+    CHECK(WIFEXITED(w.status[r]) && WEXITSTATUS(w.status[r]) == 0, "rank %u: %d", r, w.status[r]);
+  ranks_fini(&w);
+}
+
 int main(int argc, char **argv) {
   const struct test tests[] = {{"who_looks_learns_of_a_death", who_looks_learns_of_a_death},
                                {"who_looks_learns_of_a_deadline", who_looks_learns_of_a_deadline},
-                               {"who_looks_leaves_its_core_to_others", who_looks_leaves_its_core_to_others}};
+                               {"who_looks_leaves_its_core_to_others", who_looks_leaves_its_core_to_others},
+                               {"the_last_of_many_has_its_turn", the_last_of_many_has_its_turn}};
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }
