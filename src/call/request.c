@@ -25,8 +25,6 @@
 /* Idle requests are kept for repeated calls: so many at least, and more if all of them take no more memory. */
 #define IDLE_MIN 32u
 #define IDLE_BYTES ((size_t)4 << 20)
-/* How many of them are compared with a call. A program with many open calls of one kind finds one at once. */
-#define IDLE_LOOKS 128u
 /* Requests with longer leaves, of which each has the memory of one, are not kept. */
 #define IDLE_LEAF_BYTES ((size_t)8 << 20)
 
@@ -49,8 +47,16 @@ static bool same_blocks(const struct tutti_request *r, const struct tu_call *cal
   return true;
 }
 
+static struct tutti_request **bucket_of(struct tutti_comm *comm, const struct tu_signature *s) {
+  const uint64_t mixed = (s->count + s->collective * 31u + s->root * 17u + s->op) * UINT64_C(0x9e3779b97f4a7c15);
+  return &comm->idle_of[mixed >> 32 & (TU_IDLE_BUCKETS - 1)];
+}
+
 static void remove_idle(struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
+  if (r->bucket_previous) r->bucket_previous->bucket_next = r->bucket_next;
+  else *bucket_of(comm, &r->signature) = r->bucket_next;
+  if (r->bucket_next) r->bucket_next->bucket_previous = r->bucket_previous;
   if (r->idle_previous) r->idle_previous->idle_next = r->idle_next;
   else comm->idle = r->idle_next;
   if (r->idle_next) r->idle_next->idle_previous = r->idle_previous;
@@ -61,6 +67,11 @@ static void remove_idle(struct tutti_request *r) {
 
 static void add_idle(struct tutti_request *r) {
   struct tutti_comm *comm = r->comm;
+  struct tutti_request **bucket = bucket_of(comm, &r->signature);
+  r->bucket_previous = NULL;
+  r->bucket_next = *bucket;
+  if (*bucket) (*bucket)->bucket_previous = r;
+  *bucket = r;
   r->idle_previous = NULL;
   r->idle_next = comm->idle;
   if (comm->idle) comm->idle->idle_previous = r;
@@ -71,8 +82,7 @@ static void add_idle(struct tutti_request *r) {
 }
 
 static struct tutti_request *take_idle(struct tutti_comm *comm, const struct tu_call *call) {
-  uint32_t looks = IDLE_LOOKS;
-  for (struct tutti_request *r = comm->idle; r && looks > 0; r = r->idle_next, looks--) {
+  for (struct tutti_request *r = *bucket_of(comm, &call->signature); r; r = r->bucket_next) {
     if (memcmp(&r->signature, &call->signature, sizeof r->signature) != 0 || !same_blocks(r, call) ||
         !tu_call_tensors_same(r->tensors, call->tensors))
       continue;

@@ -69,9 +69,10 @@ struct tutti_request {
   struct tu_error error; /* outcome of the completed request */
   /* address of the tu_thread (thread state) of the thread that started the request */
   const void *starter;
-  struct tutti_request *previous, *next;           /* neighbours in the communicator's list of open requests */
-  struct tutti_request *idle_next, *idle_previous; /* neighbours in the communicator's cache of idle requests */
-  size_t bytes;                                    /* memory that it holds, about */
+  struct tutti_request *previous, *next;               /* neighbours in the communicator's list of open requests */
+  struct tutti_request *idle_next, *idle_previous;     /* neighbours in the communicator's cache of idle requests */
+  struct tutti_request *bucket_next, *bucket_previous; /* neighbours in its bucket of that cache */
+  size_t bytes;                                        /* memory that it holds, about */
   struct tutti_request **children; /* requests of the calls of a group; NULL: the request is not a group */
   size_t child_count;
   struct tu_leaf_sum *leaves; /* what this rank adds up when the request starts; NULL: nothing */

@@ -48,7 +48,7 @@ struct tu_stall {
   uint64_t looked_at;
 };
 
-enum { TU_AGAIN_PLACES = 64 }; /* a power of two */
+enum { TU_AGAIN_PLACES = 64, TU_IDLE_BUCKETS = 64 }; /* powers of two */
 
 struct tutti_comm {
   /* ---- threads: which thread is in the communicator (enter.h) ---- */
@@ -84,7 +84,8 @@ struct tutti_comm {
   /* neighbours in the process's list of communicators with open requests (queue.c) */
   struct tutti_comm *busy_before, *busy_after;
   bool listed; /* true: the communicator is in the process's list of communicators with open requests */
-  struct tutti_request *idle, *idle_last; /* the one that was used last comes first */
+  struct tutti_request *idle, *idle_last;         /* the one that was used last comes first */
+  struct tutti_request *idle_of[TU_IDLE_BUCKETS]; /* the same, by a hash of their signatures */
   uint32_t idle_count;
   size_t idle_bytes; /* memory of the idle requests, about */
   /* [slot of this rank's board of published calls]: id of the request whose call the slot shows */
