@@ -7,7 +7,9 @@
  * arena, and their code checks each allocation (tu_try_allocate).
  *
  * Each piece of an arena is a separate block of malloc that begins with list pointers. Sanitizers can therefore check
- * the bounds of a piece, and a piece can be freed before its arena. */
+ * the bounds of a piece, and a piece can be freed before its arena. An arena for many short pieces, of an object that is made
+ * often, may take them from longer blocks instead (`block_bytes`). Then they are freed with the arena only, and under a
+ * sanitizer they remain separate. */
 #ifndef TU_ARENA_H
 #define TU_ARENA_H
 
@@ -17,6 +19,9 @@
  * copy is used afterwards. One thread at a time may use it. */
 struct tu_arena {
   struct tu_arena_piece *first;
+  size_t block_bytes;   /* set before the first allocation: size of the first block; 0: there are none */
+  unsigned char *block; /* rest of the last block: its next byte, and how many there are */
+  size_t block_left;
 };
 
 /* Returns zeroed memory, aligned for any type; never NULL. If memory runs out, jumps (longjmp) out of the innermost
@@ -29,7 +34,7 @@ void *tu_arena_grow(struct tu_arena *arena, void *array, uint32_t count, uint32_
 /* Grows an array as tu_arena_grow does, but if memory runs out, returns NULL and leaves `array` unchanged. For code
  * that must not be left by longjmp, such as callbacks of other libraries. */
 void *tu_arena_try_grow(struct tu_arena *arena, void *array, uint32_t count, uint32_t *capacity, size_t item_bytes);
-/* Frees one piece of memory before the rest of the arena. NULL is ignored. */
+/* Frees one piece of memory before the rest of the arena, if it is not part of a block. NULL is ignored. */
 void tu_arena_free(struct tu_arena *arena, void *memory);
 /* Frees all memory of the arena, which is then empty and may be used again. */
 void tu_arena_fini(struct tu_arena *arena);

@@ -34,6 +34,38 @@ static void pieces_are_zeroed_and_apart(void) {
   CHECK(!arena.first, "an arena that has been freed is not empty");
 }
 
+/* Pieces and arrays of an arena with blocks are like others. */
+static void blocks_hold_pieces(void) {
+  uint64_t seed = test_seed();
+  for (int round = 0; round < 300; round++) {
+    struct tu_arena arena = {.block_bytes = 1 + tu_random(&seed) % 20000};
+    unsigned char *pieces[60];
+    size_t bytes[60];
+    uint32_t *array = NULL, capacity = 0, count = 0;
+    for (int i = 0; i < 60; i++) {
+      bytes[i] = tu_random(&seed) % (tu_random(&seed) % 8 ? 100 : 6000);
+      pieces[i] = tu_arena_allocate(&arena, 1, bytes[i]);
+      CHECK((uintptr_t)pieces[i] % _Alignof(max_align_t) == 0, "a piece of %zu bytes is not aligned", bytes[i]);
+      for (size_t k = 0; k < bytes[i]; k++)
+        if (pieces[i][k] != 0) FAIL("a new piece is not zeroed at %zu", k);
+      memset(pieces[i], i, bytes[i]);
+      for (uint32_t more = (uint32_t)(tu_random(&seed) % 12); more > 0; more--) {
+        array = tu_arena_grow(&arena, array, count, &capacity, sizeof *array);
+        CHECK(array[count] == 0, "what an array grows by is not zeroed");
+        array[count] = count;
+        count++;
+      }
+      if (tu_random(&seed) % 8 == 0) tu_arena_free(&arena, pieces[i]), bytes[i] = 0;
+    }
+    for (int i = 0; i < 60; i++)
+      for (size_t k = 0; k < bytes[i]; k++)
+        if (pieces[i][k] != (unsigned char)i) FAIL("piece %d: byte %zu is %u", i, k, pieces[i][k]);
+    for (uint32_t i = 0; i < count; i++)
+      if (array[i] != i) FAIL("element %u is %u", i, array[i]);
+    tu_arena_fini(&arena);
+  }
+}
+
 /* Grows several arrays in random order. Now and then, the arena is copied to another struct, which is used from then
  * on. */
 static void arrays_grow(void) {
@@ -122,6 +154,7 @@ static void growth_has_an_end(void) {
 
 static const struct test tests[] = {
     {"pieces_are_zeroed_and_apart", pieces_are_zeroed_and_apart},
+    {"blocks_hold_pieces", blocks_hold_pieces},
     {"arrays_grow", arrays_grow},
     {"buildings_end", buildings_end},
     {"growth_has_an_end", growth_has_an_end},

@@ -22,8 +22,10 @@
 #define SEGMENT_LANES 2u
 /* a vector is cut into at most STEPS_MAX / ranks segments, which limits the number of steps of the plan */
 #define STEPS_MAX 4096u
-/* Idle requests are kept for repeated calls: so many at least, and more if all of them take no more memory. */
+/* Idle requests are kept for repeated calls: so many at least, and at most; between these, all of them together take no
+ * more memory. */
 #define IDLE_MIN 32u
+#define IDLE_MAX 1024u
 #define IDLE_BYTES ((size_t)4 << 20)
 /* Requests with longer leaves, of which each has the memory of one, are not kept. */
 #define IDLE_LEAF_BYTES ((size_t)8 << 20)
@@ -136,7 +138,8 @@ void tu_request_retire(struct tutti_request *r) {
   r->place = NULL;
   r->ready = false;
   add_idle(r);
-  while (comm->idle_count > IDLE_MIN && comm->idle_bytes > IDLE_BYTES) tu_request_drop_idle(comm);
+  while (comm->idle_count > IDLE_MAX || (comm->idle_count > IDLE_MIN && comm->idle_bytes > IDLE_BYTES))
+    tu_request_drop_idle(comm);
 }
 
 /* Returns true if a list of counts and a list of displacements are equal to those that a request has kept. offsets

@@ -48,7 +48,7 @@ struct tu_stall {
   uint64_t looked_at;
 };
 
-enum { TU_AGAIN_PLACES = 64, TU_IDLE_BUCKETS = 64 }; /* powers of two */
+enum { TU_AGAIN_PLACES = 64, TU_IDLE_BUCKETS = 256 }; /* powers of two */
 
 struct tutti_comm {
   /* ---- threads: which thread is in the communicator (enter.h) ---- */

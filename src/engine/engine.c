@@ -23,6 +23,9 @@
 /* The same for one that is shared out, per thread: it is longer, so that few forks and joins of threads are needed. */
 #define SHARED_LOCAL_SLICE ((size_t)1 << 20)
 
+/* blocks of the arena of an execution: those of most have all of it */
+#define BLOCK_BYTES ((size_t)1 << 10)
+
 /* Allocates memory that begins on a cache line. */
 static void *allocate_lines(size_t bytes) {
   void *memory = aligned_alloc(TU_LINE_BYTES, tu_round_up(bytes, TU_LINE_BYTES));
@@ -56,7 +59,7 @@ static tutti_err prepare(void *argument, struct tu_error *error) {
 
 tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *program, struct tu_mover *mover,
                             struct tu_error *error) {
-  *e = (struct tu_execution){.program = program, .mover = mover};
+  *e = (struct tu_execution){.program = program, .mover = mover, .arena.block_bytes = BLOCK_BYTES};
   if (mover->transport->parallel.threads > 1) e->parallel = &mover->transport->parallel;
   e->direct_bytes = TU_DIRECT_BYTES;
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);

@@ -22,6 +22,9 @@ struct part {
   uint32_t joined;     /* only for the first part of a joined message: number of parts of the message */
 };
 
+/* blocks of the arena of a lowering */
+#define BLOCK_BYTES ((size_t)4 << 10)
+
 struct lowerer {
   struct tu_arena arena; /* memory for the lowering; the program has its own arena */
   const struct tu_lowering *from;
@@ -461,11 +464,32 @@ static void lay_straight(struct tu_program *p) {
       if (goes_ahead(p, &p->instructions[i]) == ahead) p->order[count++] = i;
 }
 
+/* Sets how long the arrays of the program will be, most often. Returns the bytes of all of them. */
+static size_t expect(struct lowerer *l) {
+  const struct tu_program *p = l->program;
+  const struct tu_rank_plan *plan = l->steps;
+  enum { SMALL = 1024 }; /* afters, onward, order, channels, and heads of pieces */
+  l->instruction_capacity = plan->step_count;
+  l->message_capacity = plan->peer_count;
+  l->operand_capacity = plan->operand_count;
+  l->run_capacity = 2 * plan->step_count + plan->operand_count;
+  return sizeof *p + l->instruction_capacity * sizeof *p->instructions + l->message_capacity * sizeof *p->messages +
+         l->operand_capacity * sizeof *p->operands + l->run_capacity * sizeof *p->runs + SMALL;
+}
+
+static void reserve(const struct lowerer *l) {
+  struct tu_program *p = l->program;
+  p->instructions = tu_arena_allocate(&p->arena, l->instruction_capacity, sizeof *p->instructions);
+  p->messages = tu_arena_allocate(&p->arena, l->message_capacity, sizeof *p->messages);
+  p->operands = tu_arena_allocate(&p->arena, l->operand_capacity, sizeof *p->operands);
+  p->runs = tu_arena_allocate(&p->arena, l->run_capacity, sizeof *p->runs);
+}
+
 static tutti_err lower(void *argument, struct tu_error *error) {
   struct lowerer *l = argument;
   const struct tu_lowering *from = l->from;
   l->error = error;
-  struct tu_arena arena = {0};
+  struct tu_arena arena = {.block_bytes = expect(l)};
   struct tu_program *p = l->program = tu_arena_allocate(&arena, 1, sizeof *p);
   p->arena = arena;
   p->point_to_point = from->point_to_point;
@@ -474,6 +498,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   p->item_bytes = from->in.item_bytes;
   p->pointed[TU_IN] = from->in.addresses != NULL;
   p->pointed[TU_OUT] = from->out.addresses != NULL;
+  reserve(l);
   lay_out_tmp(l);
   l->first_of_step = tu_arena_allocate(&l->arena, (size_t)l->steps->step_count + 1, sizeof *l->first_of_step);
   l->ring_of = tu_arena_allocate(&l->arena, 2 * (size_t)from->plan->ranks, sizeof(uint32_t *));
@@ -494,7 +519,8 @@ static tutti_err lower(void *argument, struct tu_error *error) {
 
 tutti_err tu_program_create(const struct tu_lowering *lowering, struct tu_program **program, struct tu_error *error) {
   const struct tu_plan *plan = lowering->plan;
-  struct lowerer l = {.from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first]};
+  struct lowerer l = {
+      .from = lowering, .steps = &plan->rank[lowering->plan_rank - plan->rank_first], .arena.block_bytes = BLOCK_BYTES};
   tutti_err err = tu_arena_build(lower, &l, "the program of a call", error);
   tu_arena_fini(&l.arena);
   if (err == TUTTI_OK) *program = l.program;
