@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 import xml.dom.minidom
@@ -16,6 +17,7 @@ sys.dont_write_bytecode = True
 SOURCE = sys.argv[1] if len(sys.argv) > 1 else "."
 BUILD = sys.argv[2] if len(sys.argv) > 2 else "build"
 sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "tools")]
+import bench_load  # noqa: E402
 from peers import bars, cells, hosts, measure, picture, report, results, sides, table  # noqa: E402
 
 Cell = cells.Cell
@@ -513,6 +515,55 @@ class Hosts(unittest.TestCase):
         self.assertEqual(len(data["tables"][0]["runs"]), 2)
         self.assertEqual({bar["met"] for bar in data["bars"]}, {"yes", "not measured"})
         self.assertEqual(len(data["bars"]), len(bars.format_verdicts(bars.judge_all(found, {}, {}, 100)).splitlines()) - 2)
+
+
+class Loops(unittest.TestCase):
+    """The endless loops that stand for other programs."""
+
+    def gone(self, pid):
+        for _ in range(500):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                        return True
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+            time.sleep(0.02)
+        return False
+
+    def test_they_run_and_are_ended(self):
+        cpu = min(os.sched_getaffinity(0))
+        for error in (None, ValueError, KeyboardInterrupt):
+            try:
+                with bench_load.loops([None, [cpu]]) as started:
+                    pids = [loop.pid for loop in started]
+                    bench_load.check(started)
+                    self.assertEqual(os.sched_getaffinity(pids[0]), os.sched_getaffinity(0))
+                    self.assertEqual(os.sched_getaffinity(pids[1]), {cpu})
+                    self.assertNotIn(os.getpgid(0), [os.getpgid(pid) for pid in pids])  # Ctrl-C does not reach them
+                    if error:
+                        raise error
+            except (ValueError, KeyboardInterrupt):
+                pass
+            self.assertEqual([self.gone(pid) for pid in pids], [True, True])
+
+    def test_a_loop_that_ends_early_is_reported(self):
+        with bench_load.loops([None]) as started:
+            started[0].kill()
+            started[0].wait()
+            with self.assertRaises(bench_load.LoadError) as caught:
+                bench_load.check(started)
+        self.assertIn(str(started[0].pid), str(caught.exception))
+
+    def test_they_end_with_a_tool_that_is_killed(self):
+        code = ("import bench_load\nwith bench_load.loops([None, None]) as started:\n"
+                "    print(*(loop.pid for loop in started), flush=True)\n    input()")
+        tool = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, "PYTHONPATH": os.path.join(SOURCE, "tools"), "PYTHONDONTWRITEBYTECODE": "1"})
+        pids = tool.stdout.readline().split()
+        tool.kill()
+        tool.communicate()
+        self.assertEqual([self.gone(pid) for pid in pids], [True, True])
 
 
 class Command(unittest.TestCase):
