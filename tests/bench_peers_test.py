@@ -34,6 +34,19 @@ def run_of(side, position, regime, times, turn=0, copy_ms=0):
     return measure.Run(side, turn, position, regime, times, copy_ms)
 
 
+def is_gone(pid):
+    """Returns true if a process ends within ten seconds."""
+    for _ in range(500):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
 class Cells(unittest.TestCase):
     def test_sizes(self):
         for text, count in (("8", 8), ("64K", 65536), ("1M", 1 << 20), ("2G", 2 << 30)):
@@ -144,6 +157,15 @@ class Programs(unittest.TestCase):
         self.assertIn("3 s", marks[64])
         self.assertIn("wrong", marks[256])
         self.assertEqual(len(self.started), 2)
+
+    def test_an_interruption_stops_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "pid")
+            command = ["sh", "-c", f"sleep 60 & echo $! >{path}; kill -INT {os.getpid()}; wait"]
+            with self.assertRaises(KeyboardInterrupt):
+                self.measurer._watch(command, dict(os.environ), 60)
+            with open(path, encoding="utf-8") as file:
+                self.assertTrue(is_gone(file.read().strip()))
 
     def test_our_failure_is_a_failure(self):
         wanted = [Cell("gather", 64, 2, "loop")]
@@ -520,17 +542,6 @@ class Hosts(unittest.TestCase):
 class Loops(unittest.TestCase):
     """The endless loops that stand for other programs."""
 
-    def gone(self, pid):
-        for _ in range(500):
-            try:
-                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                    if file.read().rsplit(")", 1)[1].split()[0] == "Z":
-                        return True
-            except (FileNotFoundError, ProcessLookupError):
-                return True
-            time.sleep(0.02)
-        return False
-
     def test_they_run_and_are_ended(self):
         cpu = min(os.sched_getaffinity(0))
         for error in (None, ValueError, KeyboardInterrupt):
@@ -545,7 +556,7 @@ class Loops(unittest.TestCase):
                         raise error
             except (ValueError, KeyboardInterrupt):
                 pass
-            self.assertEqual([self.gone(pid) for pid in pids], [True, True])
+            self.assertEqual([is_gone(pid) for pid in pids], [True, True])
 
     def test_a_loop_that_ends_early_is_reported(self):
         with bench_load.loops([None]) as started:
@@ -563,7 +574,7 @@ class Loops(unittest.TestCase):
         pids = tool.stdout.readline().split()
         tool.kill()
         tool.communicate()
-        self.assertEqual([self.gone(pid) for pid in pids], [True, True])
+        self.assertEqual([is_gone(pid) for pid in pids], [True, True])
 
 
 class Command(unittest.TestCase):

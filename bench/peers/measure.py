@@ -115,7 +115,6 @@ class Measurer:
             command, env = self.machine.command(side, block.ranks, self._arguments(side, block, wanted))
             limit_s = self.options.cell_limit_s / (CROWDED_LIMIT if side.crowded(block.ranks) else 1)
             found, why, said = self._watch(command, {**os.environ, **env}, limit_s)
-            self.machine.clean()
             for result in found:
                 cell = self._cell_of(result, block)
                 if cell not in wanted:
@@ -142,18 +141,38 @@ class Measurer:
         return cells.Cell(result["collective"], count, result["ranks"], mode)
 
     def _watch(self, command, env, limit_s):
-        """Runs a program; returns its results, the reason why it ended, and its other output."""
-        program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
-                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        """Runs a program; returns its results, the reason why it ended, and its other output. It has a process group of its
+        own, so that it can be stopped with its children. A session would change its share of CPUs that other programs use."""
+        program = None
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C waits until the program can be stopped
+
+        def prepare():
+            os.setpgrp()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+        try:
+            program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+                                       stdin=subprocess.DEVNULL, preexec_fn=prepare)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return self._read_results(program, limit_s)
+        except BaseException:  # of Ctrl-C, above all, which does not reach the program
+            if program:
+                stop(program)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            self.machine.clean()
+
+    def _read_results(self, program, limit_s):
         lines = queue.Queue()
 
         def read():
-            for line in program.stdout:
-                lines.put(line)
+            with program.stdout:
+                for line in program.stdout:
+                    lines.put(line)
             lines.put(None)
 
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
+        threading.Thread(target=read, daemon=True).start()  # not joined: a surviving child may keep the pipe open
         found, other, ends = [], [], time.monotonic() + self.options.start_limit_s
         why = ""
         while True:
@@ -171,9 +190,6 @@ class Measurer:
             else:
                 other.append(line)
         status = program.wait()
-        reader.join(1)  # wait at most 1 s: a surviving child may keep the pipe open; then the pipe is not closed
-        if not reader.is_alive():
-            program.stdout.close()
         return found, why or f"status {status}", "".join(other[-20:])
 
     # ---- rounds ----
@@ -233,7 +249,6 @@ class Measurer:
         """Returns the CPU time, in us, that a program prints in its first result; None: failed."""
         command, env = self.machine.command(side, ranks, arguments)
         found, why, said = self._watch(command, {**os.environ, **env}, self.options.cell_limit_s)
-        self.machine.clean()
         if found and not found[0].get("wrong"):
             return found[0]["cpu_us"]
         self.log.write(f"{' '.join(command)}\n{said}\n{side.name} failed ({why})\n")
