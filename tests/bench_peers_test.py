@@ -100,6 +100,17 @@ class Rounds(unittest.TestCase):
             run = measurer.steady_run(OPENMPI, block, [cell], (0, 0))
             self.assertEqual((run.regime if run else None, measurer.counts["dropped"]), (regime, dropped))
 
+    def test_without_regimes_no_run_is_dropped(self):
+        cell = Cell("allreduce", 1 << 20, 2, "single")
+        block, options = cells.Block([cell], 2, "loop"), types.SimpleNamespace(verbose=False, rounds=2, heap=False, keep_all=True)
+        measurer = measure.Measurer(None, None, options, io.StringIO())
+        measurer.run_program = lambda side, block, wanted: {cell: 2.0 if side.ours else 1.0}
+        runs = measurer.measure_block(block, [OPENMPI])
+        self.assertEqual([(run.regime, run.round) for run in runs], [("any", turn) for turn in (0, 0, 0, 1, 1, 1)])
+        self.assertEqual(measurer.counts, {"runs": 6, "dropped": 0})
+        rows = results.make_rows([cell], runs, {}, 2)
+        self.assertEqual([(row.regime, row.ratio("private")) for row in rows], [("any", 0.5)])
+
     def test_ours_stands_beside_every_peer(self):
         peers = sides.SETTINGS
         for turn in range(3):
@@ -161,7 +172,7 @@ class Programs(unittest.TestCase):
     def test_an_interruption_stops_the_program(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "pid")
-            command = ["sh", "-c", f"sleep 60 & echo $! >{path}; kill -INT {os.getpid()}; wait"]
+            command = ["sh", "-c", f"sleep 60 & echo $! >{path}; sleep 0.5; kill -INT {os.getpid()}; wait"]
             with self.assertRaises(KeyboardInterrupt):
                 self.measurer._watch(command, dict(os.environ), 60)
             with open(path, encoding="utf-8") as file:

@@ -189,7 +189,8 @@ class HostsMeasurer(measure.Measurer):
     """Measures one layout with one shape of the links. `wires`: by round, the rates of both directions of a shaped link."""
 
     def __init__(self, machine, ping, options, shape):
-        super().__init__(machine, ping, options)
+        # A shaped link is so slow that the distance of the CPUs does not matter.
+        super().__init__(machine, ping if shape == "none" else None, options)
         self.shape, self.wires = shape, {}
 
     def _arguments(self, side, block, wanted):
@@ -198,13 +199,6 @@ class HostsMeasurer(measure.Measurer):
 
     def copy_ms(self):
         return None  # the speed of memory is no limit here
-
-    def steady_run(self, side, block, wanted, where):
-        """A shaped link is so slow that the distance of the CPUs does not matter. All runs count as of one regime."""
-        if self.shape == "none":
-            return super().steady_run(side, block, wanted, where)
-        self.counts["runs"] += 1
-        return measure.Run(side, *where, "near", self.run_program(side, block, wanted))
 
     def measure_round(self, block, peers, turn):
         if self.shape != "none" and turn not in self.wires and any(cell.bytes >= WIRE_BYTES for cell in block.cells):
