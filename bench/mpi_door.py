@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import bench_regime
-from peers import bars, cells, sides
+from peers import bars, cells, results, sides
 
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 COLLECTIVES = ["allreduce", "reduce", "broadcast", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv",
@@ -31,8 +31,7 @@ ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 # ---- bars ----
 
-CELL = 0.95  # a cell is bad if its speed-up is below, and ...
-SLOWER = 0.8  # ... it is slower with the door in this share of the rounds
+CELL = 0.95  # a cell is bad if its speed-up is below, and it is slower with the door in results.AGREE of the rounds
 BLOCK_MEAN = 1.3  # geometric mean of a block: an MPI, a number of ranks, and a form
 OPENMPI_MEAN = 2.0  # geometric mean of all cells of Open MPI
 
@@ -77,8 +76,7 @@ class Row:
         return sum(ratio < 1 for ratio in self.ratios())
 
     def is_bad(self):
-        ratios = self.ratios()
-        return bool(ratios) and median(ratios) < CELL and self.slower() >= SLOWER * len(ratios)
+        return results.is_behind(self.ratios(), len(self.ratios()), CELL)
 
 
 def counts(cell, cpus):
@@ -100,7 +98,7 @@ def judge_mean(what, rows, limit):
 
 
 def judge_cells(what, rows):
-    verdict = bars.Verdict(what, f"no cell slower (below {CELL} in the median, and in {SLOWER:.0%} of rounds below 1)", "")
+    verdict = bars.Verdict(what, f"no cell slower (below {CELL} in the median, and in {results.AGREE:.0%} of rounds below 1)", "")
     known = [row for row in rows if row.ratio() is not None]
     bad = [row for row in known if row.is_bad()]
     if known:

@@ -233,6 +233,34 @@ class Results(unittest.TestCase):
                 run_of(GLOO, 2, "far", self.times(20))]
         self.assertEqual(measure.ratios_so_far([UCX, GLOO], [self.cell], runs), {UCX: {self.cell: 2}, GLOO: {}})
 
+    def test_behind(self):
+        for ratios, rounds, behind in (
+                ([0.9, 0.9, 0.9, 0.9, 1.5], 5, True),  # 4 of 5 rounds agree
+                ([0.9, 0.9, 0.9, 1.0, 1.5], 5, False),  # 3 do
+                ([0.98, 0.96, 0.96, 0.96, 0.99], 5, True), ([0.97] * 5, 5, False), ([0.9], 1, True),
+                ([0.9] * 4, 5, True), ([0.9] * 3, 5, False), ([0.5], 5, False),  # a round without a ratio does not agree
+                ([0.9] * 8 + [1.1] * 2, 10, True), ([0.9] * 7 + [1.1] * 3, 10, False), ([], 0, False), ([], 5, False)):
+            self.assertEqual(results.is_behind(ratios, rounds), behind, (ratios, rounds))
+        self.assertTrue(results.is_behind([0.9] * 5, 5, 0.95))
+        self.assertFalse(results.is_behind([0.96] * 5, 5, 0.95))
+
+    def test_cells_behind(self):
+        """One cell is behind one peer; the best peer of the other cell was the best only once."""
+        one, two = Cell("allreduce", 8, 2, "loop"), Cell("reduce", 64, 4, "barrier")
+        runs = []
+        for turn in range(5):
+            runs += [run_of(sides.PRIVATE, 0, "near", {one: 10, two: 10}, turn),
+                     run_of(OPENMPI, 1, "near", {one: 9 - turn / 10, two: 12}, turn)]
+        runs.append(run_of(UCX, 2, "near", {one: 5, two: 5}, 0))
+        rows = results.make_rows([one, two], runs, {}, 2)
+        self.assertEqual([row.leader() and row.leader().name for row in rows if row.regime == "any"], ["openmpi:default", None])
+        text = report.format_table(rows, results.summarize(rows), FACTS).split("\n\n")[-1]
+        self.assertIn("1 of 2 cells are behind", text)
+        self.assertEqual(text.splitlines()[1:], ["allreduce 8, 2 ranks, loop: 0.88 (0.86..0.90; 5 of 5 rounds), openmpi:default"])
+        data = json.loads(report.as_json(rows, [], FACTS, runs, {}))
+        self.assertEqual([(cell["behind"], cell["rounds"]) for cell in data["cells"] if cell["regime"] == "any"],
+                         [("openmpi:default", 5), (None, 5)])
+
     def test_means(self):
         summary = {entry["regime"]: entry for entry in results.summarize(list(self.rows().values()))}
         self.assertEqual((summary["near"]["private_to_best"], summary["near"]["heap_to_default"]), (2, 6))

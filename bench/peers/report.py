@@ -58,6 +58,19 @@ def format_summary(summary):
     return "\n".join(line.rstrip() for line in lines)
 
 
+def format_behind(rows):
+    """Formats which cells are behind, the slowest first. Only rows over all regimes have all rounds."""
+    known = [row for row in rows if row.regime == "any" and any(rival.by_round for rival in row.rivals)]
+    behind = sorted((row for row in known if row.leader()), key=lambda row: row.leader().ratio["private"])
+    lines = [f"{len(behind)} of {len(known)} cells are behind a peer: private buffers, the median of the rounds is below "
+             f"{results.BEHIND}, and at least {results.AGREE:.0%} of the rounds are below 1."]
+    for row in behind:
+        rival = row.leader()
+        lines.append(f"{measure.describe(row.cell)}: {rival.ratio['private']:.2f} ({min(rival.by_round):.2f}.."
+                     f"{max(rival.by_round):.2f}; {sum(ratio < 1 for ratio in rival.by_round)} of {row.rounds} rounds), {rival.name}")
+    return "\n".join(lines)
+
+
 def format_table(rows, summary, facts):
     """Formats the whole table. If a cell has only one regime, its row "any" is left out, because it adds nothing."""
     lines = [format_head(facts), COLUMNS]
@@ -65,7 +78,7 @@ def format_table(rows, summary, facts):
         alone = sum(other.cell == row.cell for other in rows) == 2
         if not (alone and row.regime == "any"):
             lines.append(format_row(row))
-    return "\n".join(line.rstrip() for line in lines + ["", format_summary(summary)])
+    return "\n".join(line.rstrip() for line in lines + ["", format_summary(summary), "", format_behind(rows)])
 
 
 def format_late(late_ms, found):
@@ -98,13 +111,17 @@ def as_json(rows, summary, facts, runs, hung):
     """Returns JSON with all runs, so that the table can be made again from one or several such files."""
     def of_rival(rival):
         return {"name": rival.name, "time_us": rival.time_us, "ratio": rival.ratio, "spread": rival.spread,
-                "pairs": rival.pairs}
+                "pairs": rival.pairs, "by_round": rival.by_round}
+
+    def leader_of(row):
+        rival = row.leader()
+        return rival.name if rival else None
 
     table = [{**row.cell._asdict(), "regime": row.regime, "time_us": row.time_us, "limit": row.limit,
               "rivals": [of_rival(rival) for rival in row.rivals],
               **{f"{buffers}_to_{which}": row.ratio(buffers, which == "default")
                  for buffers in ("private", "heap") for which in ("best", "default")},
-              "notes": row.notes} for row in rows]
+              "rounds": row.rounds, "behind": leader_of(row), "notes": row.notes} for row in rows]
     return json.dumps({"facts": facts, "summary": summary, "cells": table, "runs": [_raw(run) for run in runs],
                        "hung": [[name, *cell, why] for (name, cell), why in hung.items()]})
 

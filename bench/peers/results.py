@@ -9,6 +9,8 @@ from . import cells
 REGIMES = ["near", "far"]
 COPY_BYTES = 64 << 20  # bytes per process in the copy calibration
 LOWEST = {"private": 0.95, "heap": 1.0}  # the summary counts the cells with a lower ratio
+BEHIND = 0.97  # a cell is behind if its ratio is below this, and ...
+AGREE = 0.8  # ... below 1 in this share of the rounds
 
 
 @dataclass
@@ -19,6 +21,7 @@ class Rival:
     ratio: dict  # ratio by kind of buffers: private, heap
     spread: tuple  # minimum and maximum of the ratios to our time with private buffers
     pairs: int
+    by_round: list = field(default_factory=list)  # ratios to our time with private buffers
 
 
 @dataclass
@@ -29,6 +32,7 @@ class Row:
     limit: dict = field(default_factory=dict)  # fraction of the copy speed that is reached, by kind of buffers
     rivals: list = field(default_factory=list)  # Rival, best first
     notes: list = field(default_factory=list)
+    rounds: int = 0  # rounds with a time of ours, with private buffers
     whole: "Row" = None  # row over all regimes, if this row is of one regime
 
     def best(self, buffers, defaults=False):
@@ -45,6 +49,18 @@ class Row:
     def ratio(self, buffers, defaults=False):
         rival = self.best(buffers, defaults)
         return rival.ratio[buffers] if rival else None
+
+    def leader(self):
+        """Returns the rival that this library is behind, with private buffers: the fastest by the rule of is_behind; None: the
+        cell is not behind. The best rival may have run in one round only, which proves nothing."""
+        ahead = [rival for rival in self.rivals if is_behind(rival.by_round, self.rounds)]
+        return min(ahead, key=lambda rival: rival.ratio["private"], default=None)
+
+
+def is_behind(ratios, rounds, limit=BEHIND):
+    """Returns true if this library is behind: by the median of the ratios of the rounds, and in most of all `rounds`. A round
+    without a ratio does not agree."""
+    return bool(ratios) and median(ratios) < limit and sum(ratio < 1 for ratio in ratios) >= AGREE * rounds
 
 
 def time_beside(run, cell, candidates):
@@ -66,7 +82,7 @@ def _rival(cell, name, theirs, ours):
     some = ratios["private"] or ratios["heap"]
     return Rival(name, median(run.times_us[cell] for run in theirs),
                  {buffers: median(values) for buffers, values in ratios.items() if values},
-                 (min(some), max(some)) if some else (0, 0), len(some))
+                 (min(some), max(some)) if some else (0, 0), len(some), ratios["private"])
 
 
 def limit_fraction(cell, time_us, copy_ms, processes):
@@ -80,6 +96,7 @@ def make_row(cell, regime, runs, processes):
     row = Row(cell, regime)
     ours = {buffers: [run for run in runs if run.side.ours and run.side.setting == buffers]
             for buffers in ("private", "heap")}
+    row.rounds = len({run.round for run in ours["private"]})
     for buffers, mine in ours.items():
         if mine:
             row.time_us[buffers] = median(run.times_us[cell] for run in mine)
