@@ -149,8 +149,8 @@ static int run(int argc, char **argv) {
   if (options.lanes) return cli_fail("mpi_bench", CLI_USAGE, "--lanes: not supported with MPI");
   struct mpi_side s = {
       .side = {.automatic = "mpi", .select = select_case, .operate = operate, .barrier = barrier, .combine = combine}};
-  int rank, ranks;
-  MPI_Init(&argc, &argv);
+  int rank, ranks, provided;
+  MPI_Init_thread(&argc, &argv, options.pool ? MPI_THREAD_FUNNELED : MPI_THREAD_SINGLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   s.side.rank = (uint32_t)rank;

@@ -3,6 +3,7 @@
 #include "../bench/core/bench_measure.c"
 
 #include "../bench/core/bench_case.c"
+#include "../bench/core/bench_pool.c"
 #include "test.h"
 
 struct copies {
@@ -105,6 +106,49 @@ static void test_statistics(void) {
   CHECK(fabs(deviation(times, 2) - sqrt(0.5)) < 1e-12, "deviation of two values: %g", deviation(times, 2));
 }
 
+/* Waits until the pool has computed more bursts than `bursts`; returns false after ten seconds. */
+static bool computes(struct bench_pool *pool, uint64_t bursts) {
+  for (uint64_t end = tu_clock_ns() + 10000000000; tu_clock_ns() < end;) {
+    if (bench_pool_bursts(pool) > bursts) return true;
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  return false;
+}
+
+/* A pool computes while a case is measured, and then no more. */
+static void test_pool(void) {
+  struct bench_pool *pool = bench_pool_create(3);
+  if (!pool) FAIL("cannot start threads");
+  CHECK(bench_pool_bursts(pool) == 0, "works before it is told to");
+  bench_pool_work(pool, true);
+  CHECK(computes(pool, 30), "does not work");
+  bench_pool_work(pool, false);
+  /* Each thread may end the burst that it has begun. */
+  uint64_t most = bench_pool_bursts(pool) + 3;
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  CHECK(bench_pool_bursts(pool) <= most, "works on");
+  bench_pool_destroy(pool);
+
+  struct copies s = {.side = {.ranks = 1, .operate = operate, .barrier = barrier, .combine = combine}};
+  const struct bench_options options = {.type = TUTTI_F32, .pool = 2, .time_ms = 50};
+  struct bench_case c;
+  struct bench_result result;
+  if (!bench_case_create(&c, &options, &(struct bench_item){.collective = TUTTI_ALLREDUCE}, 0, 1, SINGLE_BYTES))
+    FAIL("cannot create the case");
+  s.c = &c;
+  s.side.pool = bench_pool_create(2);
+  CHECK(bench_measure(&s.side, &c, &options, &result), "the measurement fails");
+  CHECK(bench_pool_bursts(s.side.pool) > 0, "does not work while a case is measured");
+  most = bench_pool_bursts(s.side.pool) + 2;
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  CHECK(bench_pool_bursts(s.side.pool) <= most, "works on after the measurement");
+  bench_pool_destroy(s.side.pool);
+  bench_pool_destroy(NULL);
+  bench_pool_work(NULL, true);
+  free(result.own_us);
+  bench_case_destroy(&c);
+}
+
 /* All figures of a row are those of one operation, in us. */
 static void test_summary(void) {
   double times[] = {80000, 20000, 60000, 40000}, starts[] = {0, 0, 0, 0}, ends[] = {9000, 9000, 9000, 9000};
@@ -116,6 +160,7 @@ static void test_summary(void) {
   CHECK(fabs(r.min_us - 2) < 1e-9 && fabs(r.time_us - 5) < 1e-9 && fabs(r.p99_us - 8) < 1e-9, "%g, %g and %g us",
         r.min_us, r.time_us, r.p99_us);
   CHECK(fabs(r.q1_us - 3.5) < 1e-9 && fabs(r.q3_us - 6.5) < 1e-9, "quartiles %g and %g us", r.q1_us, r.q3_us);
+  CHECK(fabs(r.mean_us - 5) < 1e-9, "mean %g us", r.mean_us);
   CHECK(fabs(r.dev_us - sqrt(20. / 3)) < 1e-9, "deviation %g us", r.dev_us);
   CHECK(fabs(r.last_us - 0.9) < 1e-9 && fabs(r.algbw_gbs - 0.01) < 1e-9, "%g us, %g GB/s", r.last_us, r.algbw_gbs);
 }
@@ -123,7 +168,7 @@ static void test_summary(void) {
 int main(int argc, char **argv) {
   static const struct test tests[] = {
       {"counts", test_counts},         {"in place", test_in_place}, {"counts by time", test_counts_by_time},
-      {"statistics", test_statistics}, {"summary", test_summary},
+      {"statistics", test_statistics}, {"summary", test_summary},   {"pool", test_pool},
   };
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

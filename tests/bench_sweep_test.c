@@ -3,6 +3,7 @@
 #include "../bench/core/bench_sweep.c"
 
 #include "../bench/core/bench_case.c"
+#include "../bench/core/bench_pool.c"
 #include "test.h"
 
 /* ---- what the sweep calls ---- */

@@ -57,7 +57,7 @@ test_poll() {
   is "rows, and wrong elements" "$(awk '!/^#/ { rows++; wrong += $11 + $17 } END { print rows, wrong }' <<<"$out")" "4 0"
 }
 
-figures="time_us time_us_p99 time_us_last time_us_min time_us_q1 time_us_q3 time_us_dev cpu_us algbw_gbs busbw_gbs wrong"
+figures="time_us time_us_p99 time_us_last time_us_min time_us_q1 time_us_q3 time_us_mean time_us_dev cpu_us algbw_gbs busbw_gbs wrong"
 # shellcheck disable=SC2086
 keys="version verb collective algorithm ran ranks bytes dtype op $figures $(printf 'in_place_%s ' $figures)time_us_own "
 test_json() {
@@ -87,14 +87,14 @@ test_csv() {
   is "status and standard error" "$status $err" "0 "
   is names "$(head -1 <<<"$out")" "$(sed 's/^version verb //; s/ $//' <<<"$keys" | tr ' ' ',')"
   is lines "$(wc -l <<<"$out")" 5
-  is "fields of each line" "$(awk -F, '{ print NF }' <<<"$out" | sort | uniq -c | tr -s ' ')" " 5 30"
+  is "fields of each line" "$(awk -F, '{ print NF }' <<<"$out" | sort | uniq -c | tr -s ' ')" " 5 32"
   is "first fields" "$(tail -n +2 <<<"$out" | cut -d, -f1-7 | tr '\n' ' ')" \
     "allreduce,auto,direct,3,8,f32,sum allreduce,auto,direct,3,1024,f32,sum \
 broadcast,binomial,binomial,3,8,f32,none broadcast,binomial,binomial,3,1024,f32,none "
-  is "numbers" "$(tail -n +2 <<<"$out" | cut -d, -f8-18 | grep -cvE '^([0-9.]+(e-[0-9]+)?,){10}0$')" 0
-  is "in place, numbers" "$(sed -n 2,3p <<<"$out" | cut -d, -f19-29 | grep -cvE '^([0-9.]+(e-[0-9]+)?,){10}0$')" 0
-  is "no form in place" "$(sed -n 4,5p <<<"$out" | cut -d, -f19-29 | sort -u)" ",,,,,,,,,,"
-  is "own times" "$(tail -n +2 <<<"$out" | cut -d, -f30 | grep -cvE '^([0-9.]+ ){2}[0-9.]+$')" 0
+  is "numbers" "$(tail -n +2 <<<"$out" | cut -d, -f8-19 | grep -cvE '^([0-9.]+(e-[0-9]+)?,){11}0$')" 0
+  is "in place, numbers" "$(sed -n 2,3p <<<"$out" | cut -d, -f20-31 | grep -cvE '^([0-9.]+(e-[0-9]+)?,){11}0$')" 0
+  is "no form in place" "$(sed -n 4,5p <<<"$out" | cut -d, -f20-31 | sort -u)" ",,,,,,,,,,,"
+  is "own times" "$(tail -n +2 <<<"$out" | cut -d, -f32 | grep -cvE '^([0-9.]+ ){2}[0-9.]+$')" 0
   bench -n 2 --bytes 8 --late-ms 1 --csv
   is "late ranks, names" "$(head -1 <<<"$out")" "collective,algorithm,ran,ranks,bytes,late_ms,time_us,cpu_us"
   is "late ranks" "$(sed -n 2p <<<"$out" | cut -d, -f1-6)" "allreduce,auto,direct,2,8,1"
@@ -192,6 +192,14 @@ test_late() {
   is "rows" "$(grep -v '^#' <<<"$out" | awk '{ print $1, $4, NF }')" "8 direct 4"
 }
 
+# Threads that compute beside the ranks.
+test_pool() {
+  bench -n 2 allreduce --bytes 8,64K --time-ms 1 --pool 2
+  is "status and standard error" "$status $err" "0 "
+  has_facts "first line" "$(head -1 <<<"$out")" "a pool of 2 threads"
+  is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $11 }' | tr '\n' ' ')" "8 0 65536 0 "
+}
+
 test_all_algorithms() {
   bench -n 4 allreduce.all --bytes 64 --json
   is algorithms "$(value algorithm | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" \
@@ -275,6 +283,8 @@ test_usage() {
 -n 2 --iterations -3|--iterations|1 to 1000000|'-3'
 -n 2 --json --csv|--json|--csv
 -n 2 --iterations 5 --late-ms 1|--late-ms|--iterations
+-n 2 --pool 1025|--pool|0 to 1024|found 1025
+-n 2 --pool 2 --late-ms 1|--late-ms|--pool
 --plan /no/such/plan|'/no/such/plan'
 --plan -|every rank
 --plan ring.plan -n 2|-n|expected 3|'ring'|found 2

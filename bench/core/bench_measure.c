@@ -3,7 +3,7 @@
  * A sample is: write the input; barrier; read the clock; run one operation or a batch; read the clock; check the
  * output. Two times are kept. `time` is the maximum over the ranks, each by its own clock readings. `last` is from the
  * start of the last rank to the end of the last rank, so it excludes the time of waiting for a late rank. The results
- * are the medians of both; and of `time` the 99th percentile, the minimum, the quartiles and the standard deviation.
+ * are the medians of both; and of `time` the 99th percentile, the minimum, the quartiles, the mean and the standard deviation.
  *
  * From SINGLE_BYTES up, a sample is a single operation. A program that calls a collective has just produced the input
  * and will use the output, and with long vectors the time depends on whose cache holds them. */
@@ -17,8 +17,9 @@
 
 enum {
   SINGLE_BYTES = 64 << 10,
-  BATCH_NS = 40000,          /* minimum time of a batch; the clock is accurate to 30 ns, a barrier to about 100 ns */
-  BATCH_CROWDED_NS = 400000, /* minimum time of a batch if ranks outnumber CPUs: they leave a barrier some us apart */
+  BATCH_NS = 40000, /* minimum time of a batch; the clock is accurate to 30 ns, a barrier to about 100 ns */
+  BATCH_CROWDED_NS =
+      400000, /* minimum time of a batch if ranks and pools outnumber CPUs: ranks leave a barrier some us apart */
   WARM_SAMPLES_MIN = 2,
   WARM_SAMPLES = 5, /* number of warm-up samples, if they fit into the time budget */
   SAMPLES_MIN = 5,
@@ -69,7 +70,7 @@ static bool is_cold(const struct bench_options *options, uint32_t n, double spen
  * so that they take the same decisions. */
 bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options, uint32_t *samples) {
   bool single = options->barrier || m->c->bytes >= SINGLE_BYTES;
-  bool crowded = m->side->ranks > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+  bool crowded = m->side->ranks * (1 + options->pool) > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
   double spent_ns = 0, batch_ns = crowded ? BATCH_CROWDED_NS : BATCH_NS;
   double times[2]; /* in ns: [0] of the operations, [1] of the whole sample */
   double fit = 0;
@@ -109,10 +110,15 @@ static double quantile(const double *sorted, uint32_t count, double part) {
   return sorted[low] + (at - low) * (sorted[high] - sorted[low]);
 }
 
+static double mean(const double *values, uint32_t count) {
+  double sum = 0;
+  for (uint32_t i = 0; i < count; i++) sum += values[i];
+  return sum / count;
+}
+
 static double deviation(const double *values, uint32_t count) {
-  double mean = 0, squares = 0;
-  for (uint32_t i = 0; i < count; i++) mean += values[i] / count;
-  for (uint32_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);
+  double middle = mean(values, count), squares = 0;
+  for (uint32_t i = 0; i < count; i++) squares += (values[i] - middle) * (values[i] - middle);
   return count > 1 ? sqrt(squares / (count - 1)) : 0;
 }
 
@@ -148,6 +154,7 @@ static void summarize(const struct bench_meter *m, struct samples *s, struct ben
   result->min_us = s->times[0] / m->batch / 1000;
   result->q1_us = quantile(s->times, s->count, 0.25) / m->batch / 1000;
   result->q3_us = quantile(s->times, s->count, 0.75) / m->batch / 1000;
+  result->mean_us = mean(s->times, s->count) / m->batch / 1000;
   result->dev_us = deviation(s->times, s->count) / m->batch / 1000;
   result->last_us = bench_median(s->ends, s->count) / m->batch / 1000;
   for (uint32_t r = 0; r < m->c->ranks; r++) result->own_us[r] = s->own[r] / m->batch / 1000;
@@ -181,13 +188,15 @@ bool bench_measure(struct bench_side *side, const struct bench_case *c, const st
                    struct bench_result *result) {
   struct bench_meter m = {.side = side, .c = c, .batch = 1};
   struct samples s = {0};
-  if (!bench_meter_warm(&m, options, &s.count)) return false;
+  bench_pool_work(side->pool, true);
+  bool good = bench_meter_warm(&m, options, &s.count);
   s.times = tu_allocate(s.count, sizeof *s.times);
   s.starts = tu_allocate(s.count, sizeof *s.starts);
   s.ends = tu_allocate(s.count, sizeof *s.ends);
   s.cpu = tu_allocate(s.count, sizeof *s.cpu);
   s.own = tu_allocate(tu_max(s.count, c->ranks), sizeof *s.own);
-  bool good = take_samples(&m, &s);
+  good = good && take_samples(&m, &s);
+  bench_pool_work(side->pool, false);
   double wrong = (double)m.wrong;
   good = good && combine_samples(side, &s, c->ranks, &wrong);
   if (good) {

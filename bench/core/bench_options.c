@@ -9,7 +9,7 @@
 #include "cli/names.h"
 #include "engine/kernels.h"
 
-enum { COLLECTIVE_BYTES = 32, COUNT_MAX = 1000000 };
+enum { COLLECTIVE_BYTES = 32, COUNT_MAX = 1000000, POOL_MAX = 1024 };
 
 /* Appends LO:HI[:FACTOR], or one size, to the ascending list of sizes. */
 static bool parse_range(char *text, struct bench_options *options) {
@@ -189,6 +189,7 @@ static int parse(const struct cli_verb *verb, int *argc, char **argv, struct ben
       {"--iterations", CLI_STRING, &w->iterations, "N", "samples that are counted (as many as fit into --time-ms)"},
       {"--late-ms", CLI_UINT, &o->late_ms, "T",
        "measure CPU time instead: of ranks that wait for the last rank, which is T ms late"},
+      {"--pool", CLI_UINT, &o->pool, "T", "T threads of each rank compute half of the time while it measures (0)"},
       {"--bind", CLI_STRING, &o->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--plan", CLI_STRING, &o->plan_path, "FILE",
        "measure this plan: a file in the format of tutti-plan(5) or MSCCL"},
@@ -211,6 +212,11 @@ static int read_manner(const char *verb, const struct words *w, struct bench_opt
   options->fixed_warmup = w->warmup != NULL;
   if (options->late_ms && (w->warmup || w->iterations))
     return cli_fail(verb, CLI_USAGE, "--late-ms: always ten samples; leave --warmup and --iterations out");
+  if (options->pool > POOL_MAX)
+    return cli_fail(verb, CLI_USAGE, "--pool: expected 0 to %d threads for each rank, found %u", POOL_MAX,
+                    options->pool);
+  if (options->late_ms && options->pool)
+    return cli_fail(verb, CLI_USAGE, "--late-ms: a pool uses CPU time while ranks wait; leave --pool out");
   if (options->json && options->csv) return cli_fail(verb, CLI_USAGE, "expected one of --json and --csv, found both");
   options->barrier = strcmp(w->mode, "barrier") == 0;
   if (!options->barrier && strcmp(w->mode, "loop") != 0)

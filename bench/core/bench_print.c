@@ -68,6 +68,7 @@ static void add_result(struct fields *f, const char *prefix, const struct bench_
   add_us(f, prefix, "time_us_min", r->min_us);
   add_us(f, prefix, "time_us_q1", r->q1_us);
   add_us(f, prefix, "time_us_q3", r->q3_us);
+  add_us(f, prefix, "time_us_mean", r->mean_us);
   add_us(f, prefix, "time_us_dev", r->dev_us);
   add_us(f, prefix, "cpu_us", r->cpu_us);
   add_gbs(f, prefix, "algbw_gbs", r->algbw_gbs);
@@ -141,8 +142,10 @@ static void print_head(const struct bench_side *side, const struct bench_options
   const char *form = item->plan && item->plan->in_place       ? "in place, by the plan"
                      : item->plan || bench_has_in_place(item) ? "out of place"
                                                               : ""; /* one buffer, or none */
-  printf("# %s, algorithm %s, %u rank%s, mode %s\n", tu_collectives[item->collective].name, algorithm, side->ranks,
+  printf("# %s, algorithm %s, %u rank%s, mode %s", tu_collectives[item->collective].name, algorithm, side->ranks,
          side->ranks == 1 ? "" : "s", options->barrier ? "barrier" : "loop");
+  if (options->pool) printf(", a pool of %u thread%s for each rank", options->pool, options->pool == 1 ? "" : "s");
+  printf("\n");
   printf("# %48s %-77s  in place\n", "", form);
   printf("#%11s %12s %6s %10s %4s %10s %10s %10s %8s %8s %6s %10s %10s  %10s %8s %8s %6s  %s\n", "size", "count",
          "type", "redop", "root", "time", "p99", "last", "algbw", "busbw", "#wrong", "min", "dev", "time", "algbw",

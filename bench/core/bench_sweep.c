@@ -1,5 +1,7 @@
 /* bench_sweep.c: measures every item at every size. */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/types.h"
 #include "bench/core/core.h"
@@ -33,10 +35,11 @@ static struct bench_row describe(const struct bench_side *side, const struct ben
   };
 }
 
-/* Warns if the times of a row vary so much that their median depends on chance. `form`: "" or " in place" */
+/* Warns if the times of a row vary so much that their median depends on chance. A pool makes them vary. `form`: "" or
+ * " in place" */
 static void warn_unsteady(const struct bench_options *options, const struct bench_row *row, const char *form,
                           const struct bench_result *r) {
-  if (r->q3_us <= APART_MAX * r->q1_us) return;
+  if (options->pool || r->q3_us <= APART_MAX * r->q1_us) return;
   cli_fail(options->verb, CLI_GOOD,
            "warning: %s%s, %zu bytes: the quartiles of the times, %.3f and %.3f us, are more than %dx apart; is the "
            "machine busy?",
@@ -99,8 +102,8 @@ static void start_progress(const struct bench_side *side, const struct bench_opt
       .verb = "bench", .things = "sizes", .total = total, .work = total, .quiet = options->quiet || side->rank != 0});
 }
 
-int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
-                uint32_t item_count) {
+static int measure_all(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
+                       uint32_t item_count) {
   uint64_t wrong = 0;
   uint32_t done = 0;
   if (side->rank == 0) bench_print_begin(options);
@@ -118,4 +121,16 @@ int bench_sweep(struct bench_side *side, const struct bench_options *options, co
   progress_stop();
   /* All ranks know the number of wrong elements; only rank 0 reports the failure. */
   return wrong && side->rank == 0 ? CLI_FAILED : CLI_GOOD;
+}
+
+int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
+                uint32_t item_count) {
+  side->pool = options->pool ? bench_pool_create(options->pool) : NULL;
+  if (options->pool && !side->pool)
+    return cli_fail(options->verb, CLI_FAILED, "--pool: cannot start %u threads on rank %u: %s", options->pool,
+                    side->rank, strerror(errno));
+  int code = measure_all(side, options, items, item_count);
+  bench_pool_destroy(side->pool);
+  side->pool = NULL;
+  return code;
 }

@@ -33,6 +33,7 @@ struct bench_options {
   uint32_t iterations; /* number of samples; 0: as many as fit into time_ms */
   uint32_t lanes;      /* number of parallel lanes, as in tutti_call; 0: the library chooses */
   uint32_t late_ms;    /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
+  uint32_t pool;       /* threads of each rank that compute while it measures (bench_pool.c); not with late_ms */
   bool json, csv;
   bool quiet;                           /* do not tell the progress on standard error */
   bool each;                            /* print also each rank's own time */
@@ -115,6 +116,7 @@ struct bench_side {
   const char *automatic; /* name in the output if no algorithm is forced */
   uint32_t rank, ranks;
   bool in_place;                        /* `operate` also carries out cases in place */
+  struct bench_pool *pool;              /* set by bench_sweep; NULL: none */
   const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host, or not known */
   bool (*select)(struct bench_side *side, const struct bench_case *c); /* sets the case for the next operations */
   bool (*operate)(struct bench_side *side);                            /* runs one operation to its end */
@@ -143,11 +145,11 @@ bool bench_meter_warm(struct bench_meter *m, const struct bench_options *options
 bool bench_meter_sample(struct bench_meter *m, double *ns);
 
 struct bench_result {
-  /* of the samples' times of one operation, on the slowest rank: median, 99th percentile, minimum, quartiles, and standard
-   * deviation (0 for a single sample) */
-  double time_us, p99_us, min_us, q1_us, q3_us, dev_us;
+  /* of the samples' times of one operation, on the slowest rank: median, 99th percentile, minimum, quartiles, mean, and
+   * standard deviation (0 for a single sample) */
+  double time_us, p99_us, min_us, q1_us, q3_us, mean_us, dev_us;
   double last_us; /* from the start of the last rank to the end of the last rank, per operation */
-  double cpu_us;  /* CPU time of one operation: median of the sums over all ranks */
+  double cpu_us;  /* CPU time of one operation, with that of the pool: median of the sums over all ranks */
   double *own_us; /* [ranks]: each rank's own median time per operation; malloc'ed */
   double algbw_gbs, busbw_gbs;
   uint64_t wrong; /* wrong elements in all checked operations of all ranks */
@@ -171,6 +173,19 @@ struct bench_late {
 /* Measures the cost of waiting: the last rank starts every operation options->late_ms late. */
 bool bench_measure_late(struct bench_side *side, const struct bench_case *c, const struct bench_options *options,
                         struct bench_late *result);
+
+/* ---- computing threads (bench_pool.c) ---- */
+
+struct bench_pool;
+
+/* Starts threads, which sleep at first. They have the CPUs of the caller. Returns NULL and sets errno if pthread_create
+ * fails. */
+struct bench_pool *bench_pool_create(uint32_t threads);
+void bench_pool_destroy(struct bench_pool *pool); /* NULL: does nothing */
+/* Lets the threads compute, or sleep after their current bursts. NULL: does nothing. */
+void bench_pool_work(struct bench_pool *pool, bool works);
+/* Returns the number of bursts that all threads have computed. NULL: returns 0. */
+uint64_t bench_pool_bursts(struct bench_pool *pool);
 
 /* ---- output (bench_print.c) ---- */
 
