@@ -80,7 +80,8 @@ deb:
 	@tools/deb $(BUILD)/deb
 
 # The whole table takes hours. PEERS_OPTIONS selects a part, for example "--quick" or "--ranks 2 --collectives
-# allreduce"; "--hosts 2x1" compares on several hosts. tools/bench-peers --help lists the options.
+# allreduce"; "--hosts 2x1" compares on several hosts, "--busy 1,pool" beside other programs. tools/bench-peers --help lists
+# the options.
 bench-peers: build
 	@tools/setup peers
 	@tools/bench-peers $(BUILD) $(PEERS_OPTIONS)

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ SOURCE = sys.argv[1] if len(sys.argv) > 1 else "."
 BUILD = sys.argv[2] if len(sys.argv) > 2 else "build"
 sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "tools")]
 import bench_load  # noqa: E402
-from peers import bars, cells, hosts, measure, picture, report, results, sides, table  # noqa: E402
+from peers import bars, busy, cells, hosts, measure, picture, report, results, sides, table  # noqa: E402
 
 Cell = cells.Cell
 OPENMPI, UCX, GLOO = (sides.by_name(name) for name in ("openmpi:default", "openmpi:ucx", "gloo:default"))
@@ -170,6 +171,8 @@ class Programs(unittest.TestCase):
         self.assertEqual(len(self.started), 2)
 
     def test_an_interruption_stops_the_program(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "pid")
             command = ["sh", "-c", f"sleep 60 & echo $! >{path}; sleep 0.5; kill -INT {os.getpid()}; wait"]
@@ -576,6 +579,98 @@ class Hosts(unittest.TestCase):
         self.assertEqual(len(data["tables"][0]["runs"]), 2)
         self.assertEqual({bar["met"] for bar in data["bars"]}, {"yes", "not measured"})
         self.assertEqual(len(data["bars"]), len(bars.format_verdicts(bars.judge_all(found, {}, {}, 100)).splitlines()) - 2)
+
+
+class Busy(unittest.TestCase):
+    """Beside other programs, without programs."""
+    one, two = Cell("allreduce", 8, 2, "loop"), Cell("gather", 1 << 20, 4, "single")
+
+    def found(self):
+        """Beside load 0 both cells are ahead; beside the pool, the first is behind Open MPI, and ahead of Gloo."""
+        found = {}
+        for load, theirs in (("0", 20), ("pool", 5)):
+            runs = []
+            for turn in range(5):
+                runs += [run_of(sides.PRIVATE, 0, "any", {self.one: 10, self.two: 10}, turn),
+                         run_of(OPENMPI, 1, "any", {self.one: theirs, self.two: 20}, turn),
+                         run_of(GLOO, 2, "any", {self.one: 80, self.two: 5 if turn == 4 else 80}, turn)]
+            hung = {("gloo:bcube", self.one): "wrong results"}
+            found[load] = busy.Found(runs, hung, results.make_rows([self.one, self.two], runs, hung, 2))
+        return found
+
+    def test_loads(self):
+        self.assertEqual(busy.parse_loads("0,1,pool,2,01,pool"), ["0", "1", "pool", "2"])
+        for text in ("", "1,", "-1", "1.5", "100", "pools", "\u00b2"):
+            with self.assertRaises(sides.Failure, msg=text) as caught:
+                busy.parse_loads(text)
+            self.assertIn(f"found '{text.split(',')[-1]}'", str(caught.exception))
+        self.assertEqual([busy.loops_of(load) for load in ("0", "2", "pool")], [[], [None, None], []])
+
+    def test_all_sides_get_the_same_load(self):
+        machine = sides.Machine(SOURCE, BUILD)
+        machine.launchers = {"openmpi": "mpirun", "mpich": "mpirun"}
+        machine.help, machine.make_scratch = "", lambda: None
+        machine.scratch = "meet"
+        options = types.SimpleNamespace(verbose=False, time_ms=1)
+        block = cells.Block([self.one], 2, "loop")
+        for load, pool in (("1", []), ("pool", ["--pool", str(sides.cpu_count())])):
+            measurer = busy.BusyMeasurer(machine, options, load, io.StringIO())
+            for side in (sides.PRIVATE, OPENMPI, GLOO, sides.by_name("mpich:default")):
+                arguments = measurer._arguments(side, block, block.cells)
+                self.assertEqual(arguments[arguments.index("--time-ms") + 2:], pool)
+                command, _ = machine.command(side, 2, arguments)
+                bound = load != "pool" and sides.cpu_count() >= 2 and side != GLOO
+                self.assertEqual("core" in command, bound, command)
+
+    def test_the_mean_of_the_samples_counts(self):
+        line = json.dumps({"collective": "allreduce", "bytes": 8, "ranks": 2, "time_us": 1, "time_us_mean": 3, "wrong": 0})
+        machine = types.SimpleNamespace(command=lambda *_: (["echo", line], {}), clean=lambda: None)
+        options = types.SimpleNamespace(cell_limit_s=30, start_limit_s=60, time_ms=1, verbose=False, rounds=1, heap=False,
+                                        keep_all=False)
+        runs = busy.BusyMeasurer(machine, options, "2", io.StringIO()).measure_block(cells.Block([self.one], 2, "loop"), [OPENMPI])
+        self.assertEqual([(run.regime, run.times_us) for run in runs], [("any", {self.one: 3})] * 3)
+
+    def test_text(self):
+        text = busy.format_all(FACTS, self.found(), ["openmpi", "gloo"])
+        self.assertIn("MPICH is left out", text)
+        self.assertNotIn("MPICH is", busy.format_head({**FACTS, "peers": ["MPICH 4"]}))
+        lines = [[word.strip() for word in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+        self.assertEqual(lines[0], ["load", "ranks", "cells", "behind", "mean to the best", "to Open MPI", "to Gloo", "lowest"])
+        self.assertEqual([" ".join(line) for line in lines[2:]], [
+            "0 2 1 0 2.00 2.00 8.00 2.00", "0 4 1 0 2.00 2.00 8.00 2.00", "0 all 2 0 2.00 2.00 8.00 2.00",
+            "pool 2 1 1 0.50 0.50 8.00 0.50", "pool 4 1 0 2.00 2.00 8.00 2.00", "pool all 2 1 1.00 1.00 8.00 0.50"])
+        self.assertIn("load 0: 0 of 2 cells are behind", text)
+        self.assertIn("load pool: 1 of 2 cells are behind", text)
+        self.assertIn("\nallreduce 8, 2 ranks, loop: 0.50 (0.50..0.50; 5 of 5 rounds), openmpi:default", text)
+
+    def test_table_and_json(self):
+        text = busy.as_table({**FACTS, "measured": "today"}, self.found())
+        self.assertIn("# note: load pool: allreduce 8, 2 ranks, loop: gloo:bcube: wrong results\n", text)
+        names, *lines = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+        self.assertEqual(names, busy.COLUMNS)
+        self.assertEqual(lines[2], ["pool", "allreduce", "8", "2", "loop", "0.50", "5", "5", "openmpi:default", "10.000", "5.000",
+                                    "openmpi:default"])
+        self.assertEqual([(line[0], line[1], line[6], line[7], line[8]) for line in lines[::3]],
+                         [("0", "allreduce", "5", "0", ""), ("pool", "gather", "5", "0", "")])
+        self.assertRaises(sides.Failure, table.read, text, "FILE")
+        data = report.busy_as_json(FACTS, self.found())
+        loads = json.loads(data)["loads"]
+        self.assertEqual([(its["load"], len(its["cells"]), len(its["runs"]), len(its["hung"])) for its in loads],
+                         [("0", 2, 15, 1), ("pool", 2, 15, 1)])
+        self.assertEqual([cell["behind"] for its in loads for cell in its["cells"]], [None, None, "openmpi:default", None])
+        self.assertRaises(sides.Failure, report.read_json, data, 0)
+
+    def test_usage(self):
+        tool = os.path.join(SOURCE, "tools/bench-peers")
+        for arguments, facts in (("--busy fast", ("--busy", "0 to 99, or pool", "'fast'")), ("--busy 1 --late", ("--busy", "--late")),
+                                 ("--busy 1 --hosts 2x1", ("--hosts", "one host")), ("--busy 1 --read x", ("--busy", "--read")),
+                                 ("--busy 1 --svg x", ("--busy", "--svg")), ("--busy 1 --peers lam", ("'lam'", ":ucx+yield")),
+                                 ("--peers openmpi:yield", ("'openmpi:yield'",))):
+            done = subprocess.run([sys.executable, tool, BUILD, *arguments.split()], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            for fact in facts:
+                self.assertIn(fact, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
 
 
 class Loops(unittest.TestCase):

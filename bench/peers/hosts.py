@@ -206,9 +206,7 @@ class HostsMeasurer(measure.Measurer):
         return super().measure_round(block, peers, turn)
 
     def keep(self, peers, block_cells, ratios):
-        """Keeps the best settings of each peer, not only of the best one: every peer is in the table."""
-        return [side for peer in dict.fromkeys(side.peer for side in peers)
-                for side in measure.keep_promising([side for side in peers if side.peer == peer], block_cells, ratios)]
+        return measure.keep_each_peer(peers, block_cells, ratios)
 
 
 def settings_of(peers, shape):

@@ -72,7 +72,15 @@ def ratios_so_far(peers, block_cells, runs):
     return found
 
 
+def keep_each_peer(peers, block_cells, ratios):
+    """Keeps the best settings of each peer, not only of the best one: for tables that show every peer."""
+    return [side for peer in dict.fromkeys(side.peer for side in peers)
+            for side in keep_promising([side for side in peers if side.peer == peer], block_cells, ratios)]
+
+
 class Measurer:
+    figure = "time_us"  # key of the time that counts in a program's results: the median of its samples
+
     def __init__(self, machine, ping, options, log=sys.stderr):
         """`ping`: a bench_regime.LinePing, which measures the latency of a cache line; None: all runs are of regime any, and
         none is dropped."""
@@ -126,7 +134,7 @@ class Measurer:
                 if result["wrong"]:
                     self.hung[side.name, cell] = "wrong results"
                 else:
-                    times[cell] = result["time_us"]
+                    times[cell] = result[self.figure]
             missing = [cell for cell in wanted if cell not in times and (side.name, cell) not in self.hung]
             if not missing:
                 break

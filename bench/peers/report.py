@@ -107,8 +107,7 @@ def hosts_as_json(facts, found, cpu, late, verdicts):
                        "bars": [vars(verdict) for verdict in verdicts]})
 
 
-def as_json(rows, summary, facts, runs, hung):
-    """Returns JSON with all runs, so that the table can be made again from one or several such files."""
+def _content(rows, summary, runs, hung):
     def of_rival(rival):
         return {"name": rival.name, "time_us": rival.time_us, "ratio": rival.ratio, "spread": rival.spread,
                 "pairs": rival.pairs, "by_round": rival.by_round}
@@ -122,13 +121,26 @@ def as_json(rows, summary, facts, runs, hung):
               **{f"{buffers}_to_{which}": row.ratio(buffers, which == "default")
                  for buffers in ("private", "heap") for which in ("best", "default")},
               "rounds": row.rounds, "behind": leader_of(row), "notes": row.notes} for row in rows]
-    return json.dumps({"facts": facts, "summary": summary, "cells": table, "runs": [_raw(run) for run in runs],
-                       "hung": [[name, *cell, why] for (name, cell), why in hung.items()]})
+    return {"summary": summary, "cells": table, "runs": [_raw(run) for run in runs],
+            "hung": [[name, *cell, why] for (name, cell), why in hung.items()]}
+
+
+def as_json(rows, summary, facts, runs, hung):
+    """Returns JSON with all runs, so that the table can be made again from one or several such files."""
+    return json.dumps({"facts": facts, **_content(rows, summary, runs, hung)})
+
+
+def busy_as_json(facts, found):
+    """Returns JSON with all runs of tools/bench-peers --busy. found: busy.Found by load."""
+    return json.dumps({"facts": facts, "loads": [
+        {"load": load, **_content(its.rows, its.summary, its.runs, its.hung)} for load, its in found.items()]})
 
 
 def read_json(text, first_round):
     """Reads (runs, hung, facts) from the output of as_json; the rounds read get numbers from first_round on."""
     data = json.loads(text)
+    if "runs" not in data:
+        raise sides.Failure("--read: expected a file of --json without --hosts and --busy, found none of runs")
     runs = []
     for raw in data["runs"]:
         side = sides.by_name(raw["side"])

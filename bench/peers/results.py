@@ -130,17 +130,22 @@ def make_rows(table_cells, runs, hung, processes):
     return rows
 
 
-def geometric_mean(rows, buffers, defaults):
-    """Returns the geometric mean of a table's ratios, or None. A cell of mode "single" counts once per measured mode."""
+def mean_of(rows, ratio_of):
+    """Returns the geometric mean of ratio_of(row) over the rows that have one, or None. A cell of mode "single" counts once per
+    measured mode."""
     modes = max(1, len({row.cell.mode for row in rows} - {"single"}))
     total = count = 0
     for row in rows:
-        ratio = row.ratio(buffers, defaults)
+        ratio = ratio_of(row)
         if ratio:
             weight = modes if row.cell.mode == "single" else 1
             total += math.log(ratio) * weight
             count += weight
     return math.exp(total / count) if count else None
+
+
+def geometric_mean(rows, buffers, defaults):
+    return mean_of(rows, lambda row: row.ratio(buffers, defaults))
 
 
 def mode_groups(rows):

@@ -83,13 +83,13 @@ def by_name(name):
     return next((side for side in [PRIVATE, HEAP, *SETTINGS] if side.name == name), None)
 
 
-def choose(words):
-    """Returns the settings with a name such as "openmpi" or "openmpi:ucx"."""
+def choose(words, settings):
+    """Returns those of the settings with a name such as "openmpi" or "openmpi:ucx"."""
     chosen = []
     for word in words:
-        found = [side for side in SETTINGS if word in (side.peer, side.name)]
+        found = [side for side in settings if word in (side.peer, side.name)]
         if not found:
-            names = ", ".join(PEERS + [side.name for side in SETTINGS])
+            names = ", ".join(PEERS + [side.name for side in settings])
             raise Failure(f"--peers: unknown peer '{word}'; expected some of {names}")
         chosen += [side for side in found if side not in chosen]
     return chosen
@@ -101,6 +101,8 @@ def cpu_count():
 
 class Machine:
     """Builds the programs in BUILD/bench-peers, and returns the commands that start them."""
+    binds = True  # bind each rank to a CPU, if there are enough
+
 
     def __init__(self, source, build):
         self.source, self.build = source, build
@@ -214,19 +216,20 @@ class Machine:
 
     def command(self, side, ranks, arguments):
         """Returns the command line and the additional environment variables."""
-        fits = ranks <= cpu_count() and not side.unbound
+        fits = ranks <= cpu_count()
+        bound = fits and self.binds and not side.unbound
         number = ["-n", str(ranks)]
         if side.ours:
             heap = ["--heap"] if side is HEAP else []
-            return [*self.our_program(), *number, "--bind", "core" if fits else "none", *heap, *arguments], {}
+            return [*self.our_program(), *number, "--bind", "core" if bound else "none", *heap, *arguments], {}
         if side.peer == "gloo":
             self.make_scratch()
-            start = [self.tutti, "run", *number, "--bind", "core" if fits else "none", "--", self.program("gloo_bench")]
+            start = [self.tutti, "run", *number, "--bind", "core" if bound else "none", "--", self.program("gloo_bench")]
             return start + arguments, {**side.env, "GLOO_FOLDER": self.scratch}
         program = [self.program(f"{side.peer}_bench"), *arguments]
         if side.peer == "mpich":
-            return [self.launchers["mpich"], *number, "-bind-to", "core" if fits else "none", *program], side.env
-        bind = ["--bind-to", "core"] if fits else ["--bind-to", "none", "--oversubscribe"]
+            return [self.launchers["mpich"], *number, "-bind-to", "core" if bound else "none", *program], side.env
+        bind = ["--bind-to", "core" if bound else "none", *([] if fits else ["--oversubscribe"])]
         words, env = self.openmpi_options(side)
         return [self.launchers["openmpi"], *number, *bind, *words, *program], env
 

@@ -79,7 +79,7 @@ def notes_of(rows):
             + "; ".join(row.notes) for row in rows if row.regime == "any" and row.notes]
 
 
-def _show(value, digits):
+def show_number(value, digits):
     """Returns a number with this many decimals, or, if that would leave less than one digit, with two digits."""
     if value is None:
         return ""
@@ -89,8 +89,8 @@ def _show(value, digits):
 def _format_line(line):
     cell = line.cell
     words = [cell.collective, cells.show_bytes(cell.bytes), str(cell.ranks), cell.mode]
-    words += [_show(line.ratios.get(key), 2) for key in RATIOS.values()]
-    words += [_show(line.times_us.get(column), 3) for column in TIMES]
+    words += [show_number(line.ratios.get(key), 2) for key in RATIOS.values()]
+    words += [show_number(line.times_us.get(column), 3) for column in TIMES]
     return "\t".join([*words, line.best_peer])
 
 
