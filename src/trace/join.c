@@ -10,7 +10,8 @@
 
 /* An end of a message, and what both ends have in common. */
 struct end {
-  uint64_t comm, number;
+  const struct tu_traced_comm *comm;
+  uint64_t number;
   uint32_t from, to, lane, ordinal;
   bool pair, takes; /* pair: of send or recv */
   uint64_t bytes;
@@ -26,7 +27,7 @@ static int by_number(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
 /* Compares what the ends of one message have in common. */
 static int compare_keys(const struct end *x, const struct end *y) {
-  int order = by_number(x->comm, y->comm);
+  int order = tu_traced_compare_comms(x->comm, y->comm);
   if (!order) order = (int)x->pair - (int)y->pair;
   if (!order) order = by_number(x->number, y->number);
   if (!order) order = by_number(x->from, y->from);
@@ -56,7 +57,7 @@ static void add_end(struct ends *ends, const struct tu_trace *t, const struct tu
   const uint32_t peer = pair ? call->peer : m->peer;
   if (peer == TU_NONE || (pair && rank->lost > 0)) return; /* which of them is not known */
   ends->list = tu_grow(ends->list, ends->count, &ends->capacity, sizeof *ends->list);
-  ends->list[ends->count++] = (struct end){.comm = p->head.comm,
+  ends->list[ends->count++] = (struct end){.comm = p->comm,
                                            .number = call->number,
                                            .from = m->sends ? mine : peer,
                                            .to = m->sends ? peer : mine,

@@ -47,6 +47,12 @@ tutti_err tu_traced_read(const void *data, size_t bytes, const char *name, struc
                          struct tu_error *error);
 void tu_traced_fini(struct tu_traced_rank *rank);
 
+/* Orders communicators, of any ranks; 0: they are one. The parts of a split have one id, but no rank in common. */
+static inline int tu_traced_compare_comms(const struct tu_traced_comm *a, const struct tu_traced_comm *b) {
+  if (a->id != b->id) return a->id < b->id ? -1 : 1;
+  return a->members[0] < b->members[0] ? -1 : a->members[0] > b->members[0];
+}
+
 static inline uint64_t tu_traced_begin(const struct tu_trace_event *e) {
   return e->end_ns > e->took_ns ? e->end_ns - e->took_ns : 0;
 }

@@ -35,7 +35,7 @@ static int by_number(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
 static int compare_entries(const void *a, const void *b) {
   const struct entry *x = a, *y = b;
-  int order = by_number(x->call->program->head.comm, y->call->program->head.comm);
+  int order = tu_traced_compare_comms(x->call->program->comm, y->call->program->comm);
   if (!order) order = (int)x->pair - (int)y->pair;
   if (!order && !x->pair) order = by_number(x->call->number, y->call->number);
   if (!order) order = by_number(x->rank, y->rank);
@@ -43,8 +43,8 @@ static int compare_entries(const void *a, const void *b) {
 }
 
 static bool are_one(const struct entry *x, const struct entry *y) {
-  return !x->pair && !y->pair && x->call->program->head.comm == y->call->program->head.comm &&
-         x->call->number == y->call->number;
+  return !x->pair && !y->pair && x->call->number == y->call->number &&
+         tu_traced_compare_comms(x->call->program->comm, y->call->program->comm) == 0;
 }
 
 static void collect(struct adder *a) {
@@ -79,7 +79,7 @@ static int compare_found(const void *a, const void *b) {
 }
 
 static bool same_kind(const struct tu_traced_program *x, const struct tu_traced_program *y) {
-  return x->head.comm == y->head.comm && strcmp(x->head.call, y->head.call) == 0;
+  return tu_traced_compare_comms(x->comm, y->comm) == 0 && strcmp(x->head.call, y->head.call) == 0;
 }
 
 static void find_kinds(struct adder *a) {
