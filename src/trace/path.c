@@ -14,14 +14,23 @@
 /* The events of a rank in the order of time. */
 struct line {
   uint32_t *events, count;
+  bool *outside; /* [count]: after the event the rank is in no call */
   uint32_t next; /* the path has come to the event before this one */
+};
+
+/* The events of a rank, by number. Those with which one step of a call advances are its slices. */
+struct slices {
+  uint32_t *calls;  /* [events]: index of its call, or TU_NONE */
+  uint32_t *sorted; /* [events]: events by call, then by step, then by time */
+  uint32_t *places; /* [events]: place in `sorted` */
+  uint64_t *before; /* [events]: bytes that its step had done before it */
 };
 
 struct walk {
   const struct tu_trace *trace;
   struct tu_traced_path *path;
-  struct line *lines;  /* [rank_count] */
-  uint32_t **calls_of; /* [rank][event]: index of its call, or TU_NONE */
+  struct line *lines;    /* [rank_count] */
+  struct slices *slices; /* [rank_count] */
   uint32_t rank;
   double time; /* the path is known from here on */
 };
@@ -39,21 +48,81 @@ static int compare_time(const void *a, const void *b, void *context) {
   return x < y ? -1 : x > y;
 }
 
+static bool ends_call(const struct tu_trace_event *e) { return e->kind == TU_TRACE_END || e->kind == TU_TRACE_FAILED; }
+
 /* Waits are no work: they are left out. */
 static void order_events(struct walk *w, uint32_t r) {
   const struct tu_traced_rank *rank = &w->trace->ranks[r];
   struct line *line = &w->lines[r];
-  uint32_t *calls = w->calls_of[r] = tu_allocate(rank->event_count, sizeof *calls);
+  int64_t open = 0;
   line->events = tu_allocate(rank->event_count, sizeof *line->events);
-  for (uint32_t i = 0; i < rank->event_count; i++) calls[i] = TU_NONE;
   for (uint32_t c = 0; c < rank->call_count; c++)
     for (uint32_t i = 0; i < rank->calls[c].event_count; i++) {
       const uint32_t e = rank->calls[c].event_first + i;
-      calls[e] = c;
       if (rank->events[e].kind != TU_TRACE_WAITED) line->events[line->count++] = e;
     }
   if (line->count > 1) qsort_r(line->events, line->count, sizeof *line->events, compare_time, rank->events);
+  line->outside = tu_allocate(line->count, sizeof *line->outside);
+  for (uint32_t i = 0; i < line->count; i++) {
+    const struct tu_trace_event *e = &rank->events[line->events[i]];
+    open += (e->kind == TU_TRACE_BEGIN) - ends_call(e);
+    line->outside[i] = open <= 0;
+  }
   line->next = line->count;
+}
+
+/* ---- slices ---- */
+
+struct sorting {
+  const struct tu_trace_event *events;
+  const uint32_t *calls;
+};
+
+static int compare_slices(const void *a, const void *b, void *context) {
+  const struct sorting *s = context;
+  const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  if (s->calls[x] != s->calls[y]) return s->calls[x] < s->calls[y] ? -1 : 1;
+  if (s->events[x].at != s->events[y].at) return s->events[x].at < s->events[y].at ? -1 : 1;
+  return x < y ? -1 : x > y;
+}
+
+/* Events that are no slices are before all slices. */
+static void find_slices(struct walk *w, uint32_t r) {
+  const struct tu_traced_rank *rank = &w->trace->ranks[r];
+  struct slices *s = &w->slices[r];
+  uint32_t count = 0;
+  s->calls = tu_allocate(rank->event_count, sizeof *s->calls);
+  s->sorted = tu_allocate(rank->event_count, sizeof *s->sorted);
+  s->places = tu_allocate(rank->event_count, sizeof *s->places);
+  s->before = tu_allocate(rank->event_count, sizeof *s->before);
+  for (uint32_t i = 0; i < rank->event_count; i++) s->calls[i] = TU_NONE;
+  for (uint32_t c = 0; c < rank->call_count; c++)
+    for (uint32_t i = 0; i < rank->calls[c].event_count; i++) {
+      const uint32_t e = rank->calls[c].event_first + i;
+      s->calls[e] = c;
+      if (tu_traced_is_step(&rank->events[e])) s->sorted[count++] = e;
+    }
+  if (count > 1)
+    qsort_r(s->sorted, count, sizeof *s->sorted, compare_slices, &(struct sorting){rank->events, s->calls});
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t e = s->sorted[i], last = i > 0 ? s->sorted[i - 1] : e;
+    s->places[e] = i;
+    if (i > 0 && s->calls[e] == s->calls[last] && rank->events[e].at == rank->events[last].at)
+      s->before[e] = s->before[last] + rank->events[last].bytes;
+  }
+}
+
+/* Returns the slice of an end of a message with which its byte number `byte` was sent or taken; the last one, if there is no
+ * such byte. */
+static uint32_t slice_of(const struct walk *w, const struct tu_traced_end *end, uint64_t byte) {
+  const struct slices *s = &w->slices[end->rank];
+  uint32_t low = s->places[end->first], high = s->places[end->last];
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2, e = s->sorted[middle];
+    if (s->before[e] + event_at(w, end->rank, e)->bytes > byte) high = middle;
+    else low = middle + 1;
+  }
+  return s->sorted[low];
 }
 
 /* ---- the parts of the path, from the end to the begin ---- */
@@ -98,31 +167,6 @@ static bool go_to(struct walk *w, uint32_t rank, uint32_t event) {
   return true;
 }
 
-/* Returns the event of an end of a message with which its byte number `byte` was sent or taken. */
-static uint32_t event_of(const struct walk *w, const struct tu_traced_end *end, uint64_t byte) {
-  uint64_t done = 0;
-  uint32_t found = end->first;
-  for (uint32_t i = end->first; i <= end->last; i++) {
-    const struct tu_trace_event *e = event_at(w, end->rank, i);
-    if (!tu_traced_is_step(e) || e->at != end->step) continue;
-    found = i;
-    done += e->bytes;
-    if (done > byte) break;
-  }
-  return found;
-}
-
-/* Returns how many bytes the step of an event had done before it. */
-static uint64_t done_before(const struct walk *w, const struct tu_traced_call *call, uint32_t event) {
-  const struct tu_trace_event *of = event_at(w, w->rank, event);
-  uint64_t done = 0;
-  for (uint32_t i = call->event_first; i < event; i++) {
-    const struct tu_trace_event *e = event_at(w, w->rank, i);
-    if (tu_traced_is_step(e) && e->at == of->at) done += e->bytes;
-  }
-  return done;
-}
-
 /* If the event took a message that was sent after `idle_since`, goes on at its sender. */
 static bool follow_taken(struct walk *w, uint32_t event, uint32_t call, double idle_since) {
   const struct tu_trace *t = w->trace;
@@ -132,11 +176,9 @@ static bool follow_taken(struct walk *w, uint32_t event, uint32_t call, double i
   double sent_at = idle_since;
   uint32_t sent_event = 0;
   uint64_t bytes = 0;
-  if (range.count == 0) return false;
-  const uint64_t before = done_before(w, &t->ranks[w->rank].calls[call], event);
   for (uint32_t i = 0; i < range.count; i++) {
     const struct tu_traced_message *m = &t->messages[t->by_taken[range.first + i]];
-    const uint32_t slice = event_of(w, &m->sent, before);
+    const uint32_t slice = slice_of(w, &m->sent, w->slices[w->rank].before[event]);
     const double at = tu_trace_end_of(t, m->sent.rank, slice);
     if (at <= sent_at || m->sent.rank == w->rank) continue;
     latest = &m->sent;
@@ -188,14 +230,13 @@ static bool step_back(struct walk *w) {
   const struct tu_trace *t = w->trace;
   struct line *line = &w->lines[w->rank];
   if (line->next == 0) return false;
-  const uint32_t event = line->events[--line->next], call = w->calls_of[w->rank][event];
+  const uint32_t event = line->events[--line->next], call = w->slices[w->rank].calls[event];
   const struct tu_trace_event *e = event_at(w, w->rank, event);
   const double end = fmin(tu_trace_end_of(t, w->rank, event), w->time);
-  const bool within = e->kind != TU_TRACE_END && e->kind != TU_TRACE_FAILED;
   struct tu_deed part = {.rank = w->rank,
                          .to = TU_NONE,
                          .cause = TU_NONE,
-                         .kind = within ? TU_DEED_PAUSE : TU_DEED_OUTSIDE,
+                         .kind = line->outside[line->next] ? TU_DEED_OUTSIDE : TU_DEED_PAUSE,
                          .begin = end,
                          .end = w->time};
   add(w, &part);
@@ -213,20 +254,35 @@ static bool step_back(struct walk *w) {
   return true;
 }
 
+/* Finds where the path ends: at the end of the call that has ended last. Returns the begin of the first call. */
+static double find_end(struct walk *w) {
+  const struct tu_trace *t = w->trace;
+  double first = HUGE_VAL;
+  for (uint32_t r = 0; r < t->rank_count; r++)
+    for (uint32_t c = 0; c < t->ranks[r].call_count; c++) {
+      const double end = tu_trace_time(t, r, t->ranks[r].calls[c].end_ns);
+      first = fmin(first, tu_trace_time(t, r, t->ranks[r].calls[c].begin_ns));
+      if (w->rank != TU_NONE && end <= w->time) continue;
+      w->rank = r;
+      w->time = end;
+    }
+  return first;
+}
+
 void tu_trace_path(const struct tu_trace *trace, struct tu_traced_path *path) {
   struct walk w = {.trace = trace, .path = path, .rank = TU_NONE};
   *path = (struct tu_traced_path){0};
   w.lines = tu_allocate(trace->rank_count, sizeof *w.lines);
-  w.calls_of = tu_allocate(trace->rank_count, sizeof *w.calls_of);
+  w.slices = tu_allocate(trace->rank_count, sizeof *w.slices);
   for (uint32_t r = 0; r < trace->rank_count; r++) {
     order_events(&w, r);
-    const struct line *line = &w.lines[r];
-    const double end = line->count > 0 ? tu_trace_end_of(trace, r, line->events[line->count - 1]) : -HUGE_VAL;
-    if (line->count == 0 || (w.rank != TU_NONE && end <= w.time)) continue;
-    w.rank = r;
-    w.time = end;
+    find_slices(&w, r);
   }
+  const double first = find_end(&w);
   while (w.rank != TU_NONE && step_back(&w)) {}
+  /* The rank to which the path has come began its first call later than another one. */
+  add(&w, &(struct tu_deed){
+              .rank = w.rank, .to = TU_NONE, .cause = TU_NONE, .kind = TU_DEED_OUTSIDE, .begin = first, .end = w.time});
   for (uint32_t i = 0; i < path->count / 2; i++) {
     const struct tu_deed other = path->parts[i];
     path->parts[i] = path->parts[path->count - 1 - i];
@@ -234,10 +290,14 @@ void tu_trace_path(const struct tu_trace *trace, struct tu_traced_path *path) {
   }
   for (uint32_t r = 0; r < trace->rank_count; r++) {
     free(w.lines[r].events);
-    free(w.calls_of[r]);
+    free(w.lines[r].outside);
+    free(w.slices[r].calls);
+    free(w.slices[r].sorted);
+    free(w.slices[r].places);
+    free(w.slices[r].before);
   }
   free(w.lines);
-  free(w.calls_of);
+  free(w.slices);
 }
 
 void tu_traced_path_fini(struct tu_traced_path *path) {

@@ -5,8 +5,8 @@
 #include "topology/timeline.h"
 #include "trace/join.h"
 
-/* The critical path: what the end of the job waited for, back to the begin of its first call. Each part begins when the part
- * before it ends. */
+/* The critical path: what the end of the job waited for, from the begin of the first call of any rank to the end of the last
+ * one. Each part begins when the part before it ends. */
 struct tu_traced_path {
   struct tu_deed *parts;
   uint32_t count, capacity;
