@@ -50,13 +50,14 @@ static void add_work(struct maker *m, uint32_t r, const struct tu_traced_call *c
   const struct tu_traced_program *p = call->program;
   const struct tu_trace_event *events = &m->trace->ranks[r].events[call->event_first];
   struct tu_deed *deeds = tu_allocate(p->head.step_count, sizeof *deeds);
+  bool *seen = tu_allocate(p->head.step_count, sizeof *seen);
   for (uint32_t i = 0; i < call->event_count; i++) {
     const uint32_t event = call->event_first + i;
     if (!tu_traced_is_step(&events[i])) continue;
     const struct tu_trace_step *step = &p->steps[events[i].at];
     struct tu_deed *d = &deeds[events[i].at];
     if (step->kind == TU_SEND || step->kind == TU_RECV) continue;
-    if (d->end == 0)
+    if (!seen[events[i].at])
       *d = (struct tu_deed){.rank = number_of(m, r),
                             .to = TU_NONE,
                             .cause = TU_NONE,
@@ -64,10 +65,12 @@ static void add_work(struct maker *m, uint32_t r, const struct tu_traced_call *c
                             .bytes = (double)step->bytes,
                             .begin = tu_trace_begin_of(m->trace, r, event)};
     d->end = tu_trace_end_of(m->trace, r, event);
+    seen[events[i].at] = true;
   }
   for (uint32_t s = 0; s < p->head.step_count; s++)
-    if (deeds[s].end > 0) add_deed(m, deeds[s]);
+    if (seen[s]) add_deed(m, deeds[s]);
   free(deeds);
+  free(seen);
 }
 
 static int compare_calls(const void *a, const void *b) {
