@@ -55,7 +55,7 @@ static void add_end(struct ends *ends, const struct tu_trace *t, const struct tu
   const uint32_t mine = p->comm->rank;
   const bool pair = p->head.collective == TUTTI_SEND || p->head.collective == TUTTI_RECV;
   const uint32_t peer = pair ? call->peer : m->peer;
-  if (peer == TU_NONE || (pair && rank->lost > 0)) return; /* which of them is not known */
+  if (peer == TU_NONE || (pair && rank->lost + rank->unread > 0)) return; /* which of them is not known */
   ends->list = tu_grow(ends->list, ends->count, &ends->capacity, sizeof *ends->list);
   ends->list[ends->count++] = (struct end){.comm = p->comm,
                                            .number = call->number,

@@ -136,12 +136,16 @@ static bool is_sound(const struct tu_traced_program *p, const struct tu_trace_ev
   return true;
 }
 
-/* Makes a call of the events [first, first + count) of one run. Events without the call's begin are left out. */
+/* Makes a call of the events [first, first + count) of one run. Events without the call's begin are left out, as they are lost
+ * already. */
 static void add_call(struct tu_traced_rank *rank, uint32_t first, uint32_t count) {
   const struct tu_trace_event *begin = &rank->events[first];
   const struct tu_traced_program *p =
       begin->kind == TU_TRACE_BEGIN && rank->program_count > 0 ? find_program(rank, begin->at) : NULL;
-  if (!p) return;
+  if (!p) {
+    rank->unread += begin->kind == TU_TRACE_BEGIN;
+    return;
+  }
   struct tu_traced_call call = {.program = p,
                                 .number = begin->bytes,
                                 .begin_ns = begin->end_ns,
@@ -151,8 +155,11 @@ static void add_call(struct tu_traced_rank *rank, uint32_t first, uint32_t count
                                 .event_count = count};
   for (uint32_t i = 0; i < count; i++) {
     const struct tu_trace_event *e = begin + i;
-    if (!is_sound(p, e) || (i > 0 && e->kind == TU_TRACE_BEGIN)) return;
-    call.end_ns = tu_max(call.end_ns, e->end_ns);
+    if (!is_sound(p, e) || (i > 0 && e->kind == TU_TRACE_BEGIN)) {
+      rank->unread++;
+      return;
+    }
+    if (!call.ended) call.end_ns = tu_max(call.end_ns, e->end_ns); /* a wait may be noted after the end */
     if (e->kind != TU_TRACE_END && e->kind != TU_TRACE_FAILED) continue;
     call.ended = true;
     call.failed = e->kind == TU_TRACE_FAILED;
