@@ -67,20 +67,23 @@ static int look_and_release(void *context) {
   return ms;
 }
 
-/* Returns the rank for which the oldest open request waits, plus 1; 0: there is none. */
-static uint32_t find_awaited(struct tutti_comm *comm) {
-  if (!comm->first) return 0;
+/* Notes the rank for which the oldest open request waits, if there is one. */
+static void find_awaited(struct tutti_comm *comm, struct tu_stall *s) {
+  if (!comm->first) return;
   memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
   tu_execution_blockers(&comm->first->execution, comm->waits_for);
   for (uint32_t r = 0; r < comm->ranks; r++)
-    if (comm->waits_for[r] && r != comm->rank) return r + 1;
-  return 0;
+    if (comm->waits_for[r] && r != comm->rank) {
+      s->awaits = r + 1;
+      s->run = comm->first->execution.teller ? comm->first->execution.teller->run : 0;
+      return;
+    }
 }
 
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
   struct holder holder = {.comm = comm, .stall = s, .finished = s->finished ? s->finished : tu_queue_finished_now()};
   if (!tu_thread.telling) tu_let_in(comm);
-  if (s->since && !s->awaits && !comm->failed) s->awaits = find_awaited(comm);
+  if (s->since && !s->awaits && !comm->failed) find_awaited(comm, s);
   if (!tu_patience_ends(comm, s)) return false;
   /* A message on the simulated slow wire does not ring the bell when it arrives, so the thread does not sleep. */
   if (comm->pace && tu_pace_look(comm->pace)) {

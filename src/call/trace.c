@@ -171,18 +171,14 @@ static void record_end(struct tu_execution *e, enum tu_trace_kind kind) {
   e->teller->run = 0;
 }
 
-/* The call that this thread has advanced last, which may have ended since. */
-static _Thread_local struct {
-  const struct tu_mover *mover;
-  uint32_t run;
-} advanced;
-
-/* A wait is counted when it is over, so it was a wait for what this thread has just advanced. */
-static void record_wait(const struct tutti_comm *comm, uint32_t rank, uint64_t from, uint64_t until) {
-  if (advanced.mover != comm->mover) return;
+/* A wait that is longer than an event can tell is several. */
+static void record_wait(uint32_t run, uint32_t rank, uint64_t from, uint64_t until) {
+  for (; until > from && until - from > UINT32_MAX; from += UINT32_MAX)
+    record(&(struct tu_trace_event){
+        .end_ns = from + UINT32_MAX, .took_ns = UINT32_MAX, .run = run, .at = rank, .kind = TU_TRACE_WAITED});
   record(&(struct tu_trace_event){.end_ns = until,
-                                  .took_ns = (uint32_t)tu_min(until > from ? until - from : 0, UINT32_MAX),
-                                  .run = advanced.run,
+                                  .took_ns = (uint32_t)(until > from ? until - from : 0),
+                                  .run = run,
                                   .at = rank,
                                   .kind = TU_TRACE_WAITED});
 }
@@ -191,7 +187,6 @@ static bool poll_and_record(struct tu_execution *e) {
   if (!e->teller || e->teller->run == 0) return tu_execution_poll(e);
   e->teller->since_ns = tu_clock_ns();
   const bool moved = tu_execution_poll_and_tell(e);
-  if (moved) advanced.mover = e->mover, advanced.run = e->teller->run;
   if (e->unfinished == 0 && !e->mismatch) record_end(e, TU_TRACE_END);
   return moved;
 }

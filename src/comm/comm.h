@@ -42,6 +42,7 @@ struct tu_stall {
    * true. 0: not yet */
   uint64_t since;
   uint32_t awaits;  /* rank for which the wait waits, plus 1 (comm/stats.h); 0: not known */
+  uint32_t run;     /* number of the run that waits for it (tu_teller); 0: it is not recorded */
   uint64_t counted; /* time until which the wait has been counted for a rank; 0: from `since` on */
   /* time of the last check for time-outs that was made although the wait had progressed, in ns; tu_stall_moved keeps
    * it */

@@ -9,7 +9,7 @@
 
 #define TELL_NS UINT64_C(1000000)
 
-void (*tu_when_waited)(const struct tutti_comm *comm, uint32_t rank, uint64_t from, uint64_t until);
+void (*tu_when_waited)(uint32_t run, uint32_t rank, uint64_t from, uint64_t until);
 
 static struct tu_board *board(const struct tutti_comm *comm, uint32_t rank) {
   return &comm->mover->control.boards[rank];
@@ -34,7 +34,7 @@ void tu_stats_count(struct tutti_comm *comm, struct tu_stall *s) {
   s->counted = now;
   atomic_store_explicit(mine, atomic_load_explicit(mine, memory_order_relaxed) + ns, memory_order_relaxed);
   if (a->ns - a->told_ns >= TELL_NS) tell(comm, rank);
-  if (tu_when_waited) tu_when_waited(comm, rank, from, now);
+  if (tu_when_waited && s->run != 0) tu_when_waited(s->run, rank, from, now);
 }
 
 void tu_stats_tell(struct tutti_comm *comm) {

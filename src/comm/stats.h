@@ -13,8 +13,8 @@ struct tu_awaited {
 
 /* A thread that holds the communicator has waited, and goes on. Does nothing if the wait was short. */
 void tu_stats_count(struct tutti_comm *comm, struct tu_stall *stall);
-/* Called for each wait that counts; NULL: there is no trace. */
-extern void (*tu_when_waited)(const struct tutti_comm *comm, uint32_t rank, uint64_t from, uint64_t until);
+/* Called for each wait of a run that counts; NULL: there is no trace. */
+extern void (*tu_when_waited)(uint32_t run, uint32_t rank, uint64_t from, uint64_t until);
 /* Publishes the waits that were counted: at the end of the communicator. */
 void tu_stats_tell(struct tutti_comm *comm);
 
