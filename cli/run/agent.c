@@ -85,7 +85,7 @@ static void prepare(struct agent *agent) {
   job->program = agent->arguments;
   job->console.launcher = &agent->pipe.out;
   agent->prepared = true;
-  if (agent->order.traced && run_tracer_open(&agent->tracer, &error) != TUTTI_OK) {
+  if (agent->order.traced && run_tracer_open(&agent->tracer, NULL, &error) != TUTTI_OK) {
     refuse(agent, CLI_FAILED, "%s", error.text);
     return;
   }

@@ -455,7 +455,7 @@ static int init(struct launcher *l) {
       describe_directory(l->directory, &error) != TUTTI_OK ||
       run_agent_command("run", l->command, sizeof l->command, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
-  if (l->request->trace && run_tracer_open(&l->tracer, &error) != TUTTI_OK)
+  if (l->request->trace && run_tracer_open(&l->tracer, l->request->trace, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
   run_viewer_open(&l->viewer);
   return run_hosts_allow(l->count, &error) == TUTTI_OK ? CLI_GOOD : cli_fail("run", CLI_FAILED, "%s", error.text);

@@ -39,7 +39,7 @@ static int run_here(const struct run_request *request) {
   if (budget_allow_processes(job.count, &error) != TUTTI_OK) return cli_fail("run", CLI_FAILED, "-n: %s", error.text);
   for (uint32_t i = 0; i < request->variables.count; i++)
     if (strchr(request->variables.items[i], '=')) (void)putenv((char *)(uintptr_t)request->variables.items[i]);
-  if (request->trace && run_tracer_open(&tracer, &error) != TUTTI_OK)
+  if (request->trace && run_tracer_open(&tracer, request->trace, &error) != TUTTI_OK)
     return cli_fail("run", CLI_FAILED, "%s", error.text);
   int status = start(&job);
   if (tracer.directory && job.started > 0 && run_tracer_write(&tracer, request->trace) != CLI_GOOD && status == 0)

@@ -16,9 +16,18 @@
 
 enum { PART_BYTES = 1 << 20, PATH_BYTES = 4096 };
 
-tutti_err run_tracer_open(struct run_tracer *tracer, struct tu_error *error) {
+/* Checks that the file can be written, before the job runs for hours. */
+static tutti_err check_file(const char *file, struct tu_error *error) {
+  const int fd = strcmp(file, "-") == 0 ? dup(STDOUT_FILENO) : open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "--trace: %.500s: %s", file, strerror(errno));
+  close(fd);
+  return TUTTI_OK;
+}
+
+tutti_err run_tracer_open(struct run_tracer *tracer, const char *file, struct tu_error *error) {
   const char *parent = getenv("TMPDIR");
   char path[PATH_BYTES];
+  if (file && check_file(file, error) != TUTTI_OK) return error->code;
   if (!parent || !*parent) parent = "/tmp";
   snprintf(path, sizeof path, "%s/tutti-trace-XXXXXX", parent);
   if (!mkdtemp(path) || setenv("TUTTI_TRACE", path, 1) != 0)
@@ -67,9 +76,11 @@ static void send_file(const char *path, const char *name, void *context) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   char *data = tu_allocate(PART_BYTES, 1);
   ssize_t bytes;
-  if (fd >= 0) run_frame_put(sink, RUN_TRACE_FILE, 0, name, strlen(name));
+  struct stat status = {0};
+  if (fd >= 0 && fstat(fd, &status) == 0) run_frame_put(sink, RUN_TRACE_FILE, 0, name, strlen(name));
   for (uint32_t part = 0; fd >= 0 && (bytes = pread(fd, data, PART_BYTES, (off_t)part * PART_BYTES)) > 0; part++)
-    if (!is_empty(data, (size_t)bytes) || bytes < PART_BYTES)
+    /* The last part is sent in any case: the file is as long as its last part says. */
+    if (!is_empty(data, (size_t)bytes) || (off_t)(part + 1) * PART_BYTES >= status.st_size)
       run_frame_put(sink, RUN_TRACE_PART, part, data, (size_t)bytes);
   if (fd >= 0) close(fd);
   free(data);

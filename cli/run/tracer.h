@@ -9,8 +9,9 @@ struct run_tracer {
   char *directory; /* NULL: nothing is recorded */
 };
 
-/* Makes the directory, and sets the variable for the ranks. Error: TUTTI_ERR_SYSTEM. */
-tutti_err run_tracer_open(struct run_tracer *tracer, struct tu_error *error);
+/* Makes the directory, and sets the variable for the ranks. file: it is to be written at the end; NULL: by the launcher. Error:
+ * TUTTI_ERR_SYSTEM. */
+tutti_err run_tracer_open(struct run_tracer *tracer, const char *file, struct tu_error *error);
 /* Removes the directory and the files. */
 void run_tracer_close(struct run_tracer *tracer);
 

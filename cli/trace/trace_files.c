@@ -53,7 +53,15 @@ static int find_files(const char *verb, const char *path, struct files *f) {
                   path, path);
 }
 
-static int read_file(const char *verb, const char *name, struct tu_traced_rank *rank) {
+/* Returns true for the file of a rank that was killed before it had written the head. */
+static bool is_unborn(const char *data, size_t bytes) {
+  for (size_t i = 0; i < sizeof TU_TRACE_MAGIC && i < bytes; i++)
+    if (data[i] != '\0') return false;
+  return true;
+}
+
+/* *unborn: there is nothing in the file. */
+static int read_file(const char *verb, const char *name, struct tu_traced_rank *rank, bool *unborn) {
   struct stat status;
   struct tu_error error;
   const int fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -64,7 +72,8 @@ static int read_file(const char *verb, const char *name, struct tu_traced_rank *
   const size_t bytes = code == CLI_GOOD ? (size_t)status.st_size : 0;
   void *data = bytes > 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
   if (data == MAP_FAILED) code = cli_fail(verb, CLI_FAILED, "%s: %s", name, strerror(errno));
-  if (code == CLI_GOOD && tu_traced_read(data, bytes, name, rank, &error) != TUTTI_OK)
+  *unborn = code == CLI_GOOD && is_unborn(data, bytes);
+  if (code == CLI_GOOD && !*unborn && tu_traced_read(data, bytes, name, rank, &error) != TUTTI_OK)
     code = cli_fail(verb, CLI_FAILED, "%s", error.text);
   if (data && data != MAP_FAILED) munmap(data, bytes);
   if (fd >= 0) close(fd);
@@ -83,7 +92,7 @@ static int choose_job(const char *verb, const struct tu_traced_rank ranks[], uin
     return cli_fail(verb, CLI_USAGE,
                     "--job is '%s'; expected the number in the names of the files: tutti-JOB-RANK.trace", id);
   for (uint32_t i = 0; i < count; i++) {
-    const int64_t began = ranks[i].head.wall_ns + (int64_t)ranks[i].head.began_ns;
+    const int64_t began = (int64_t)((uint64_t)ranks[i].head.wall_ns + ranks[i].head.began_ns);
     found = found || ranks[i].head.job == wanted;
     if (!id && began > latest) latest = began, *job = ranks[i].head.job;
   }
@@ -134,7 +143,13 @@ int trace_read(const char *verb, const char *const paths[], uint32_t count, cons
   *job = (struct trace_job){0};
   for (uint32_t i = 0; i < count && code == CLI_GOOD; i++) code = find_files(verb, paths[i], &files);
   struct tu_traced_rank *ranks = tu_allocate(files.count, sizeof *ranks);
-  while (read < files.count && code == CLI_GOOD) code = read_file(verb, files.names[read], &ranks[read]), read++;
+  for (uint32_t i = 0; i < files.count && code == CLI_GOOD; i++) {
+    bool unborn;
+    code = read_file(verb, files.names[i], &ranks[read], &unborn);
+    if (code == CLI_GOOD && !unborn) read++;
+  }
+  if (code == CLI_GOOD && read == 0)
+    code = cli_fail(verb, CLI_FAILED, "%s: the ranks were killed before they had recorded anything", paths[0]);
   if (code == CLI_GOOD) code = choose_job(verb, ranks, read, id, &job->id);
   for (uint32_t i = 0; i < files.count; i++) free(files.names[i]);
   free(files.names);

@@ -152,7 +152,7 @@ static tutti_err make_world(struct tu_transport *t, const struct tu_job *job, co
     err = tu_patience_init(&(*world)->patience, o->spin_us, (*world)->share, t->hosts != NULL, error);
   else *error = (*world)->error;
   if (err == TUTTI_OK)
-    err = tu_trace_open(t, &(struct tu_trace_rank){job ? tu_job_id(job) : 0, identity->rank, identity->ranks}, error);
+    err = tu_trace_open(&(struct tu_trace_rank){job ? tu_job_id(job) : 0, identity->rank, identity->ranks, t}, error);
   if (err == TUTTI_OK && (t->hosts || o->progress_thread)) err = tu_progress_begin(t, o->progress_thread, error);
   if (err != TUTTI_OK) drop_world(world);
   return err;

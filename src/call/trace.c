@@ -29,9 +29,8 @@ bool tu_calls_are_watched;
 
 static struct {
   int fd;
-  const struct tu_transport *transport; /* of the world that is recorded; NULL: there is no trace */
-  struct tu_trace_head *head;
-  struct tu_trace_event *ring;
+  struct tu_trace_head *head; /* and behind it the ring; NULL: there is no trace. Read and written atomically */
+  const struct tu_transport *transport; /* of the world that records; the same */
   _Atomic uint32_t runs;
   _Atomic uint64_t process; /* number of the process that records */
   pthread_mutex_t lock;     /* of what follows, and of the end of the file */
@@ -60,7 +59,7 @@ static void fill_head(struct tu_trace_head *head, const struct tu_trace_rank *wh
 }
 
 /* Reserves the room of the ring on the disk, because memory of a file without room ends the process. */
-static bool map_file(int fd, uint64_t bytes) {
+static bool map_file(int fd, uint64_t bytes, struct tu_trace_head **head) {
   const int reserved = posix_fallocate(fd, 0, (off_t)bytes);
   if (reserved != 0) {
     errno = reserved;
@@ -68,18 +67,20 @@ static bool map_file(int fd, uint64_t bytes) {
   }
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (memory == MAP_FAILED) return false;
-  trace.head = memory;
-  trace.ring = (struct tu_trace_event *)(void *)((unsigned char *)memory + TU_TRACE_HEAD_BYTES);
+  *head = memory;
   return true;
 }
 
-static void end_trace(void) {
-  if (trace.head) munmap(trace.head, TU_TRACE_HEAD_BYTES + trace.head->capacity * sizeof *trace.ring);
+static struct tu_trace_head *get_head(void) { return __atomic_load_n(&trace.head, __ATOMIC_ACQUIRE); }
+static void set_head(struct tu_trace_head *head) { __atomic_store_n(&trace.head, head, __ATOMIC_RELEASE); }
+
+/* The calls of a world that this process has joined before are recorded no longer. Its ring is mapped until the process ends,
+ * because another thread may be recording. */
+static void forget_before(void) {
   if (trace.fd >= 0) close(trace.fd);
   free(trace.comms);
   trace.fd = -1;
-  trace.transport = NULL;
-  trace.head = NULL;
+  set_head(NULL);
   trace.comms = NULL;
   trace.comm_count = trace.comm_capacity = trace.programs = 0;
 }
@@ -115,7 +116,9 @@ static tutti_err make_file(const char *directory, const struct tu_trace_rank *wh
 tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank *who, struct tu_error *error) {
   const char *directory = tu_env("TUTTI_TRACE");
   uint64_t bytes = RING_BYTES;
-  bool fresh = !tu_process_is(trace.process);
+  char path[4096];
+  struct tu_trace_rank named = *who;
+  struct tu_trace_head *head = NULL;
   tutti_err err = tu_env_bytes("TUTTI_TRACE_BYTES", &bytes, error);
   if (err == TUTTI_OK && (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX))
     err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
@@ -123,10 +126,21 @@ tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank
                   (unsigned long long)bytes);
   bytes -= bytes % sizeof(struct tu_trace_event);
   pthread_mutex_lock(&trace.lock);
-  if (fresh) end_trace(); /* the trace of the parent of fork() goes on without this process */
-  trace.process = tu_process_number(NULL);
-  if (err == TUTTI_OK && directory && !trace.transport && (err = make_file(directory, who, bytes, error)) == TUTTI_OK)
-    trace.transport = t;
+  forget_before();
+  if (err == TUTTI_OK && directory) {
+    if (named.job == 0) named.job = tu_clock_ns() ^ (uint64_t)getpid() << 40;
+    (void)mkdir(directory, 0777);
+    snprintf(path, sizeof path, "%s/tutti-%016llx-%u.trace", directory, (unsigned long long)named.job, named.rank);
+    trace.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (trace.fd < 0 || !map_file(trace.fd, TU_TRACE_HEAD_BYTES + bytes, &head))
+      err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
+                    "environment: TUTTI_TRACE is '%.200s'; expected a directory with room for %llu bytes of each rank: "
+                    "%.300s: %s",
+                    directory, (unsigned long long)bytes, path, strerror(errno));
+    else fill_head(head, &named, bytes / sizeof(struct tu_trace_event));
+    if (err != TUTTI_OK) forget_before();
+    else __atomic_store_n(&trace.transport, who->transport, __ATOMIC_RELAXED), set_head(head);
+  }
   pthread_mutex_unlock(&trace.lock);
   return err;
 }
@@ -134,9 +148,11 @@ tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank
 /* ---- events ---- */
 
 static void record(const struct tu_trace_event *event) {
-  struct tu_trace_head *head = trace.head;
+  struct tu_trace_head *head = get_head();
+  if (!head) return;
+  struct tu_trace_event *ring = (struct tu_trace_event *)(void *)((unsigned char *)head + TU_TRACE_HEAD_BYTES);
   const uint64_t number = __atomic_fetch_add(&head->written, 1, __ATOMIC_RELAXED);
-  struct tu_trace_event *place = &trace.ring[number % head->capacity];
+  struct tu_trace_event *place = &ring[number % head->capacity];
   __atomic_store_n(&place->kind, TU_TRACE_NONE, __ATOMIC_RELEASE);
   place->end_ns = event->end_ns;
   place->took_ns = event->took_ns;
@@ -348,7 +364,7 @@ static bool prepare(struct tutti_request *r) {
 
 void tu_call_watch(struct tutti_request *r) {
   if (tu_logs(TU_LOG_DEBUG)) log_call(r);
-  if (r->comm->transport != trace.transport || !prepare(r)) return;
+  if (!get_head() || r->comm->transport != __atomic_load_n(&trace.transport, __ATOMIC_RELAXED) || !prepare(r)) return;
   uint32_t run = 0;
   while (run == 0) run = atomic_fetch_add_explicit(&trace.runs, 1, memory_order_relaxed) + 1;
   r->execution.teller->run = run;
@@ -360,7 +376,8 @@ void tu_call_watch(struct tutti_request *r) {
 }
 
 void tu_trace_start(void) {
-  tu_calls_are_watched = trace.transport || tu_logs(TU_LOG_DEBUG);
-  tu_poll_execution = trace.transport ? poll_and_record : tu_execution_poll;
-  tu_when_waited = trace.transport ? record_wait : NULL;
+  const bool traced = get_head() != NULL;
+  tu_calls_are_watched = traced || tu_logs(TU_LOG_DEBUG);
+  tu_poll_execution = traced ? poll_and_record : tu_execution_poll;
+  tu_when_waited = traced ? record_wait : NULL;
 }

@@ -14,13 +14,11 @@ extern bool tu_calls_are_watched;
 struct tu_trace_rank {
   uint64_t job; /* number of the job; 0: the rank is alone */
   uint32_t rank, ranks;
+  const struct tu_transport *transport; /* its calls are recorded */
 };
 
-/* Makes the file of this rank, if TUTTI_TRACE is set. A process records one world at a time: if another one of it is
- * recorded, this one is not. Error: TUTTI_ERR_ENVIRONMENT. */
-tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank *who, struct tu_error *error);
-/* Called before an endpoint closes: no communicator uses it any more. */
-void tu_trace_close(const struct tu_transport *t);
+/* Makes the file of this rank, if TUTTI_TRACE is set. A world that this process has joined before is recorded no longer. Error: TUTTI_ERR_ENVIRONMENT. */
+tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error);
 /* From now on, the calls of this process are watched, if there is a trace, or the log wants it. The caller forgets the calls
  * that the world has kept (call/again.h). */
 void tu_trace_start(void);
