@@ -11,6 +11,9 @@
 enum { WINDOWS = 16, WINDOWS_MIN = 4, FITS_MAX = 4 };
 /* Quartz clocks drift by less. */
 #define DRIFT_MAX 200e-6
+/* If messages leave a clock more room than this, in ns, the clock of the day is the better estimate: hosts that keep time agree
+ * on it within that, but messages of ranks that always wait for others first may tell little. */
+#define DAY_NS 1e6
 
 /* By how much a clock may be ahead: what messages to it and from it allow. */
 struct bounds {
@@ -26,9 +29,10 @@ struct sights {
 
 struct aligner {
   struct tu_trace *trace;
-  bool *aligned;      /* [hosts] */
-  uint32_t *first;    /* [hosts + 1]: the messages between a host and others are list[first[host]] to list[first[host + 1] - 1] */
-  uint32_t *list;     /* indices of messages */
+  bool *aligned; /* [hosts] */
+  uint32_t *
+      first; /* [hosts + 1]: the messages between a host and others are list[first[host]] to list[first[host + 1] - 1] */
+  uint32_t *list;         /* indices of messages */
   uint64_t *from, *until; /* [hosts]: begin of its first call, end of its last one */
 };
 
@@ -94,17 +98,28 @@ static double fit(const struct sights *s) {
   return count >= WINDOWS_MIN && fabs(slope) <= DRIFT_MAX ? slope : 0;
 }
 
+/* Returns by how much the clock of a host is ahead, by the clocks of the day. */
+static double ahead_by_day(const struct tu_trace *t, uint32_t host) {
+  uint32_t first = 0;
+  while (t->host_of[first] != host) first++;
+  return (double)(int64_t)((uint64_t)t->ranks[0].head.wall_ns - (uint64_t)t->ranks[first].head.wall_ns);
+}
+
 /* Sets the clock of a host to the middle of its bounds. Its error is what any window still allows, because the drift is known
  * roughly only; or what the whole run allows, and what the clock may have drifted. */
 static void settle(const struct aligner *a, uint32_t host, double drift, const struct sights *s,
                    struct tu_traced_host *h) {
+  const double day = ahead_by_day(a->trace, host);
+  const bool wide = width(&s->all) / 2 > DAY_NS && day > s->all.least && day < s->all.most;
+  const double ahead = wide ? day : middle(&s->all);
   double error = 0;
   for (uint32_t w = 0; w < WINDOWS; w++)
     if (both_ways(&s->windows[w]))
-      error = fmax(error, fmax(fabs(s->windows[w].most - middle(&s->all)), fabs(s->windows[w].least - middle(&s->all))));
-  const double run = fabs(width(&s->all)) / 2 + DRIFT_MAX * (double)(a->until[host] - a->from[host]);
+      error = fmax(error, fmax(fabs(s->windows[w].most - ahead), fabs(s->windows[w].least - ahead)));
+  const double run = fmax(fabs(s->all.most - ahead), fabs(s->all.least - ahead)) +
+                     DRIFT_MAX * (double)(a->until[host] - a->from[host]);
   h->drift = drift;
-  h->ahead_ns = middle(&s->all);
+  h->ahead_ns = ahead;
   h->error_ns = error > 0 ? fmin(error, run) : run;
 }
 
@@ -162,14 +177,6 @@ static void open_aligner(struct aligner *a) {
   free(next);
 }
 
-static void align_by_day(struct tu_trace *t, uint32_t host) {
-  uint32_t first = 0;
-  while (t->host_of[first] != host) first++;
-  t->hosts[host].ahead_ns =
-      (double)(int64_t)((uint64_t)t->ranks[0].head.wall_ns - (uint64_t)t->ranks[first].head.wall_ns);
-  t->hosts[host].error_ns = -1;
-}
-
 /* Aligns the host that can be aligned best. Returns it; TU_NONE: there is none. */
 static uint32_t align_next(struct aligner *a, bool days) {
   struct tu_traced_host best, result;
@@ -196,7 +203,8 @@ void tu_trace_align(struct tu_trace *trace) {
     if (next == TU_NONE) next = align_next(&a, true);
     if (next == TU_NONE) {
       for (next = 0; a.aligned[next];) next++;
-      align_by_day(trace, next);
+      trace->hosts[next].ahead_ns = ahead_by_day(trace, next);
+      trace->hosts[next].error_ns = -1;
     }
     a.aligned[next] = true;
   }
