@@ -179,7 +179,7 @@ static int write_text(const char *verb, const char *path, const struct tu_text *
   FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
   if (!file) return cli_fail(verb, CLI_FAILED, "%s: %s", path, strerror(errno));
   bool good = fwrite(text->chars, 1, text->length, file) == text->length;
-  if (file != stdout) good &= fclose(file) == 0;
+  good &= (file == stdout ? fflush(file) : fclose(file)) == 0;
   return good ? CLI_GOOD : cli_fail(verb, CLI_FAILED, "%s: %s", path, strerror(errno));
 }
 
