@@ -67,51 +67,88 @@ static void collect(struct adder *a) {
 
 /* ---- kinds ---- */
 
-/* A kind while kinds are ordered by their first calls. */
+/* A program of a rank, while programs are sorted by kind. */
+struct named {
+  const struct tu_traced_program *program;
+  uint32_t rank, index;
+};
+
+/* A kind, while kinds are sorted by their first calls. */
 struct found {
   const struct tu_traced_program *program;
   double first;
+  uint32_t number;
 };
+
+static int compare_kinds(const struct tu_traced_program *x, const struct tu_traced_program *y) {
+  const int order = tu_traced_compare_comms(x->comm, y->comm);
+  return order ? order : strcmp(x->head.call, y->head.call);
+}
+
+static int compare_named(const void *a, const void *b) {
+  const struct named *x = a, *y = b;
+  int order = compare_kinds(x->program, y->program);
+  if (!order) order = by_number(x->rank, y->rank);
+  return order ? order : by_number(x->index, y->index);
+}
 
 static int compare_found(const void *a, const void *b) {
   const struct found *x = a, *y = b;
-  return x->first < y->first ? -1 : x->first > y->first;
+  if (x->first != y->first) return x->first < y->first ? -1 : 1;
+  return by_number(x->number, y->number);
 }
 
-static bool same_kind(const struct tu_traced_program *x, const struct tu_traced_program *y) {
-  return tu_traced_compare_comms(x->comm, y->comm) == 0 && strcmp(x->head.call, y->head.call) == 0;
+/* Gives the programs of all ranks the numbers of their kinds: kinds[rank][program]. Returns the kinds, of which *count. */
+static struct found *number_kinds(const struct tu_trace *t, uint32_t **kinds, uint32_t *count) {
+  size_t all = 0, next = 0;
+  for (uint32_t r = 0; r < t->rank_count; r++) all += t->ranks[r].program_count;
+  struct named *named = tu_allocate(all, sizeof *named);
+  struct found *found = tu_allocate(all, sizeof *found);
+  for (uint32_t r = 0; r < t->rank_count; r++) {
+    kinds[r] = tu_allocate(t->ranks[r].program_count, sizeof **kinds);
+    for (uint32_t i = 0; i < t->ranks[r].program_count; i++)
+      named[next++] = (struct named){&t->ranks[r].programs[i], r, i};
+  }
+  if (all > 1) qsort(named, all, sizeof *named, compare_named);
+  *count = 0;
+  for (size_t i = 0; i < all; i++) {
+    if (i == 0 || compare_kinds(named[i - 1].program, named[i].program) != 0) {
+      found[*count] = (struct found){named[i].program, HUGE_VAL, *count};
+      ++*count;
+    }
+    kinds[named[i].rank][named[i].index] = *count - 1;
+  }
+  free(named);
+  return found;
 }
 
 static void find_kinds(struct adder *a) {
-  struct found *found = NULL;
-  uint32_t count = 0, capacity = 0, last = 0;
+  const struct tu_trace *t = a->trace;
   struct tu_traced_sums *s = a->sums;
+  uint32_t **kinds = tu_allocate(t->rank_count, sizeof *kinds), count;
+  struct found *found = number_kinds(t, kinds, &count);
+  uint32_t *places = tu_allocate(count, sizeof *places);
   for (uint32_t i = 0; i < a->count; i++) {
-    const struct tu_traced_program *p = a->entries[i].call->program;
-    uint32_t k = last < count && same_kind(found[last].program, p) ? last : 0;
-    while (k < count && !same_kind(found[k].program, p)) k++;
-    if (k == count) {
-      found = tu_grow(found, count, &capacity, sizeof *found);
-      found[count++] = (struct found){p, a->entries[i].begin};
-    }
-    found[k].first = fmin(found[k].first, a->entries[i].begin);
-    last = k;
+    struct entry *e = &a->entries[i];
+    e->kind = kinds[e->rank][e->call->program - t->ranks[e->rank].programs];
+    found[e->kind].first = fmin(found[e->kind].first, e->begin);
   }
   if (count > 1) qsort(found, count, sizeof *found, compare_found);
   s->kinds = tu_allocate(count, sizeof *s->kinds);
-  for (s->kind_count = 0; s->kind_count < count; s->kind_count++)
-    s->kinds[s->kind_count] =
-        (struct tu_traced_kind){.program = found[s->kind_count].program, .latest = TU_NONE, .awaited = TU_NONE};
-  free(found);
-  for (uint32_t i = 0; i < a->count; i++) {
-    struct entry *e = &a->entries[i];
-    uint32_t k = i > 0 ? a->entries[i - 1].kind : 0;
-    if (!same_kind(s->kinds[k].program, e->call->program)) k = 0;
-    while (!same_kind(s->kinds[k].program, e->call->program)) k++;
-    e->kind = k;
+  for (uint32_t k = 0; k < count; k++) {
+    places[found[k].number] = k;
+    if (found[k].first == HUGE_VAL) continue; /* a program without calls */
+    s->kinds[k] = (struct tu_traced_kind){.program = found[k].program, .latest = TU_NONE, .awaited = TU_NONE};
+    s->kind_count = k + 1;
   }
-  for (uint32_t i = 0; i < a->count; i++)
+  for (uint32_t i = 0; i < a->count; i++) {
+    a->entries[i].kind = places[a->entries[i].kind];
     if (i == 0 || !are_one(&a->entries[i - 1], &a->entries[i])) s->kinds[a->entries[i].kind].calls++;
+  }
+  for (uint32_t r = 0; r < t->rank_count; r++) free(kinds[r]);
+  free(kinds);
+  free(found);
+  free(places);
 }
 
 /* Adds a call: the entries [first, next). */

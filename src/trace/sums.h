@@ -29,7 +29,7 @@ struct tu_traced_waits {
 
 struct tu_traced_sums {
   struct tu_traced_kind *kinds; /* in the order of their first calls */
-  uint32_t kind_count, kind_capacity;
+  uint32_t kind_count;
   struct tu_traced_waits *waits; /* [ranks of the job] */
 };
 
