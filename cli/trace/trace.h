@@ -14,7 +14,7 @@ struct trace_job {
   struct tu_traced_sums sums;
   double *predicted_s;   /* [sums.kind_count]; NaN: not known */
   double begin_s, end_s; /* of the first call, of the last */
-  uint64_t lost;         /* events that were overwritten, of all ranks */
+  uint64_t lost, unread; /* of all ranks: events that were overwritten; calls that cannot be read */
   uint32_t others;       /* files of other jobs that were left out */
 };
 

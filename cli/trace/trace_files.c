@@ -128,6 +128,7 @@ static void find_times(struct trace_job *job) {
   job->begin_s = HUGE_VAL, job->end_s = -HUGE_VAL;
   for (uint32_t r = 0; r < t->rank_count; r++) {
     job->lost += t->ranks[r].lost;
+    job->unread += t->ranks[r].unread;
     for (uint32_t c = 0; c < t->ranks[r].call_count; c++) {
       job->begin_s = fmin(job->begin_s, tu_trace_time(t, r, t->ranks[r].calls[c].begin_ns));
       job->end_s = fmax(job->end_s, tu_trace_time(t, r, t->ranks[r].calls[c].end_ns));

@@ -112,6 +112,9 @@ void trace_print(const struct trace_job *job, const struct tu_sim_cost *cost) {
   if (t->rank_count < ranks) printf("  the traces of %u ranks are missing\n", ranks - t->rank_count);
   if (job->lost > 0)
     printf("  %s earlier events were overwritten; TUTTI_TRACE_BYTES=SIZE keeps more\n", units_count(job->lost).chars);
+  if (job->unread > 0)
+    printf("  %s calls were not recorded, as there was no room for their programs; TUTTI_TRACE_BYTES=SIZE makes more\n",
+           units_count(job->unread).chars);
   if (job->others > 0) printf("  %u files of other jobs were left out; --job JOB chooses one\n", job->others);
   print_hosts(t);
   printf("\n    calls      median     longest   predicted");
@@ -190,6 +193,7 @@ void trace_print_json(const struct trace_job *job, const struct tu_sim_cost *cos
   json_count(&j, "ranks", t->ranks[0].head.ranks);
   json_count(&j, "traces", t->rank_count);
   json_count(&j, "lost", job->lost);
+  json_count(&j, "unread", job->unread);
   json_number(&j, "time_s", job->end_s - job->begin_s);
   json_count(&j, "messages", t->message_count);
   json_number(&j, "alpha_s", cost->alpha);

@@ -23,6 +23,7 @@
 #define RING_BYTES ((uint64_t)8 << 20)
 #define RING_BYTES_MIN ((uint64_t)4 << 10)
 #define RING_BYTES_MAX ((uint64_t)64 << 30)
+#define RECORDS_MIN ((uint64_t)1 << 20)
 
 bool (*tu_poll_execution)(struct tu_execution *e) = tu_execution_poll;
 bool tu_calls_are_watched;
@@ -35,7 +36,9 @@ static struct {
   _Atomic uint64_t process; /* number of the process that records */
   pthread_mutex_t lock;     /* of what follows, and of the end of the file */
   uint32_t programs;
-  uint64_t *comms; /* ids of the communicators that are recorded */
+  uint64_t record_bytes, record_bytes_max; /* of all records */
+  bool full;                               /* there was no room for the last one */
+  uint64_t *comms;                         /* ids of the communicators that are recorded */
   uint32_t comm_count, comm_capacity;
 } trace = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -83,6 +86,7 @@ static void forget_before(void) {
   set_head(NULL);
   trace.comms = NULL;
   trace.comm_count = trace.comm_capacity = trace.programs = 0;
+  trace.record_bytes = trace.record_bytes_max = 0;
 }
 
 void tu_trace_close(const struct tu_transport *t) {
@@ -139,7 +143,8 @@ tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank
                     directory, (unsigned long long)bytes, path, strerror(errno));
     else fill_head(head, &named, bytes / sizeof(struct tu_trace_event));
     if (err != TUTTI_OK) forget_before();
-    else __atomic_store_n(&trace.transport, who->transport, __ATOMIC_RELAXED), set_head(head);
+    else trace.record_bytes_max = tu_max(RECORDS_MIN, TU_TRACE_RECORDS * bytes);
+    if (err == TUTTI_OK) __atomic_store_n(&trace.transport, who->transport, __ATOMIC_RELAXED), set_head(head);
   }
   pthread_mutex_unlock(&trace.lock);
   return err;
@@ -214,40 +219,49 @@ void tu_call_failed(struct tutti_request *r) {
 
 /* ---- records ---- */
 
-/* Appends a record. If there is no room, the events that name it cannot be read, but the program goes on. */
-static void append(enum tu_trace_record_kind kind, const void *data, size_t bytes) {
+/* Appends a record. Returns false if there is no room. */
+static bool append(enum tu_trace_record_kind kind, const void *data, size_t bytes) {
   static const char zeros[8];
   const struct tu_trace_record head = {(uint32_t)kind, (uint32_t)bytes};
   const size_t rest = tu_round_up(bytes, 8) - bytes, all = sizeof head + bytes + rest;
   char *whole = bytes < UINT32_MAX ? malloc(all) : NULL;
-  if (!whole) return;
+  if (!whole) return false;
   memcpy(whole, &head, sizeof head);
   memcpy(whole + sizeof head, data, bytes);
   memcpy(whole + sizeof head + bytes, zeros, rest);
   const off_t end = lseek(trace.fd, 0, SEEK_END);
-  if ((size_t)pwrite(trace.fd, whole, all, end) != all) {
-    if (tu_logs(TU_LOG_WARN)) tu_log(TU_LOG_WARN, "trace", "a record of %zu bytes is lost: %s", all, strerror(errno));
-    (void)!ftruncate(trace.fd, end);
-  }
+  const bool fits = trace.record_bytes + all <= trace.record_bytes_max;
+  errno = EFBIG;
+  const bool good = fits && (size_t)pwrite(trace.fd, whole, all, end) == all;
+  if (!good && !trace.full && tu_logs(TU_LOG_WARN))
+    tu_log(TU_LOG_WARN, "trace", "there is no room for a record of %zu bytes: %s; some calls are not recorded", all,
+           strerror(errno));
+  if (fits && !good) (void)!ftruncate(trace.fd, end);
+  trace.full = !good;
+  trace.record_bytes += good ? all : 0;
   free(whole);
+  return good;
 }
 
-static void append_comm(const struct tutti_comm *comm) {
+/* Returns true if the communicator is recorded. */
+static bool append_comm(const struct tutti_comm *comm) {
   const struct tu_control *control = &comm->mover->control;
   for (uint32_t i = 0; i < trace.comm_count; i++)
-    if (trace.comms[i] == control->comm_id) return;
+    if (trace.comms[i] == control->comm_id) return true;
   uint64_t *comms = tu_try_grow(trace.comms, trace.comm_count, &trace.comm_capacity, sizeof *comms);
   const size_t members = comm->ranks * sizeof *control->members;
   struct tu_trace_comm *c = tu_try_allocate(1, sizeof *c + members);
-  if (comms) {
-    trace.comms = comms;
-    trace.comms[trace.comm_count++] = control->comm_id;
+  if (comms) trace.comms = comms;
+  if (!c || !comms) {
+    free(c);
+    return false;
   }
-  if (!c) return;
   *c = (struct tu_trace_comm){.id = control->comm_id, .rank = comm->rank, .ranks = comm->ranks};
   memcpy(c + 1, control->members, members);
-  append(TU_TRACE_COMM, c, sizeof *c + members);
+  const bool good = append(TU_TRACE_COMM, c, sizeof *c + members);
+  if (good) trace.comms[trace.comm_count++] = control->comm_id;
   free(c);
+  return good;
 }
 
 static uint32_t lane_of(const struct tu_mover *mover, const struct tu_sender *s) {
@@ -300,7 +314,7 @@ static void describe(const struct tutti_request *r, struct tu_trace_program *hea
   *head = (struct tu_trace_program){.comm = r->comm->mover->control.comm_id,
                                     .bytes = r->longest_bytes,
                                     .moved = p->moved_bytes,
-                                    .number = ++trace.programs,
+                                    .number = trace.programs + 1,
                                     .step_count = p->instruction_count,
                                     .message_count = count_messages(p),
                                     .after_count = p->after_count,
@@ -321,7 +335,7 @@ static void describe(const struct tutti_request *r, struct tu_trace_program *hea
 /* Records the program of a request. Returns its number; 0: it could not be recorded. */
 static uint32_t append_program(const struct tutti_request *r) {
   struct tu_trace_program head;
-  append_comm(r->comm);
+  if (!append_comm(r->comm)) return 0;
   describe(r, &head);
   const size_t steps = head.step_count * sizeof(struct tu_trace_step);
   const size_t messages = head.message_count * sizeof(struct tu_trace_message);
@@ -332,9 +346,10 @@ static uint32_t append_program(const struct tutti_request *r) {
   fill_steps(r, (struct tu_trace_step *)(void *)(data + sizeof head),
              (struct tu_trace_message *)(void *)(data + sizeof head + steps),
              (uint32_t *)(void *)(data + sizeof head + steps + messages));
-  append(TU_TRACE_PROGRAM, data, bytes);
+  const bool good = append(TU_TRACE_PROGRAM, data, bytes);
   free(data);
-  return head.number;
+  trace.programs += good;
+  return good ? head.number : 0;
 }
 
 /* ---- calls ---- */
@@ -346,7 +361,7 @@ static void log_call(const struct tutti_request *r) {
          (unsigned long long)r->comm->mover->control.comm_id, (unsigned long long)r->number, text);
 }
 
-/* Gives the request a teller, and records its program. Returns false if there is no memory. */
+/* Gives the request a teller, and records its program. Returns false if there is no room for that. */
 static bool prepare(struct tutti_request *r) {
   const size_t told = r->program->instruction_count * sizeof(size_t);
   if (r->traced == 0) {
@@ -364,7 +379,12 @@ static bool prepare(struct tutti_request *r) {
 
 void tu_call_watch(struct tutti_request *r) {
   if (tu_logs(TU_LOG_DEBUG)) log_call(r);
-  if (!get_head() || r->comm->transport != __atomic_load_n(&trace.transport, __ATOMIC_RELAXED) || !prepare(r)) return;
+  struct tu_trace_head *head = get_head();
+  if (!head || r->comm->transport != __atomic_load_n(&trace.transport, __ATOMIC_RELAXED)) return;
+  if (!prepare(r)) {
+    __atomic_fetch_add(&head->left_out, 1, __ATOMIC_RELAXED);
+    return;
+  }
   uint32_t run = 0;
   while (run == 0) run = atomic_fetch_add_explicit(&trace.runs, 1, memory_order_relaxed) + 1;
   r->execution.teller->run = run;

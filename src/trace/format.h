@@ -1,6 +1,7 @@
 /* format.h: the file in which a rank records what it does (TUTTI_TRACE). It has a head of TU_TRACE_HEAD_BYTES bytes, a ring
  * of events, and records behind the ring: communicators and programs, which the events name. The ring is memory that the
- * rank maps, so what it has recorded is in the file even if the rank is killed. Records are only appended.
+ * rank maps, so what it has recorded is in the file even if the rank is killed. Records are only appended, up to
+ * TU_TRACE_RECORDS times the bytes of the ring, or 1 MiB: a program that calls with ever other sizes does not fill the disk.
  *
  * All numbers have the byte order of the rank's machine. */
 #ifndef TU_TRACE_FORMAT_H
@@ -9,7 +10,13 @@
 #include <stdint.h>
 
 #define TU_TRACE_MAGIC "tutti trace v1\n"
-enum { TU_TRACE_HEAD_BYTES = 4096, TU_TRACE_ORDER = 0x01020304, TU_TRACE_HOST_BYTES = 64, TU_TRACE_NAME_BYTES = 104 };
+enum {
+  TU_TRACE_HEAD_BYTES = 4096,
+  TU_TRACE_ORDER = 0x01020304,
+  TU_TRACE_HOST_BYTES = 64,
+  TU_TRACE_NAME_BYTES = 104,
+  TU_TRACE_RECORDS = 8
+};
 
 struct tu_trace_head {
   char magic[16];
@@ -22,6 +29,7 @@ struct tu_trace_head {
   uint64_t capacity; /* events that the ring holds */
   uint64_t written;  /* number of events recorded so far; event i is at place i % capacity */
   char host[TU_TRACE_HOST_BYTES];
+  uint64_t left_out; /* calls that were not recorded, because there was no room for their programs */
 };
 
 enum tu_trace_kind {

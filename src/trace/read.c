@@ -210,6 +210,7 @@ tutti_err tu_traced_read(const void *data, size_t bytes, const char *name, struc
   if (head->capacity == 0 || head->capacity > places)
     return refuse(error, name, "a damaged one: it is shorter than its ring of events");
   const size_t ring = head->capacity * sizeof(struct tu_trace_event);
+  rank->unread = head->left_out;
   read_records(rank, at + TU_TRACE_HEAD_BYTES + ring, bytes - TU_TRACE_HEAD_BYTES - ring);
   read_events(rank, at + TU_TRACE_HEAD_BYTES, head->capacity);
   find_calls(rank);

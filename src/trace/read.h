@@ -33,7 +33,7 @@ struct tu_traced_call {
 struct tu_traced_rank {
   struct tu_trace_head head;
   uint64_t lost;   /* events that later ones have overwritten */
-  uint64_t unread; /* calls that cannot be read: they are damaged, or their programs are not there */
+  uint64_t unread; /* calls that cannot be read: their programs were not recorded, or they are damaged */
   struct tu_traced_comm *comms;
   struct tu_traced_program *programs;
   struct tu_trace_event *events; /* ordered by call, and by time within a call */
