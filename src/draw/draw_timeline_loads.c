@@ -61,9 +61,10 @@ double *tu_draw_rank_loads(const struct tu_draw_timeline *what, const uint32_t o
   double width = tu_draw_timeline_end(t) / bins;
   for (uint32_t i = 0; i < t->deed_count; i++) {
     const struct tu_deed *d = &t->deeds[order[i]];
-    if ((d->to == TU_NONE) != reductions) continue;
-    if (i == 0 || t->deeds[order[i - 1]].rank != d->rank || (t->deeds[order[i - 1]].to == TU_NONE) != reductions)
+    if (i == 0 || t->deeds[order[i - 1]].rank != d->rank ||
+        (t->deeds[order[i - 1]].to == TU_NONE) != (d->to == TU_NONE))
       until = 0;
+    if ((d->to == TU_NONE) != reductions || d->kind > TU_DEED_COPY) continue;
     double begin = fmax(d->begin, until);
     add_time(taken + (size_t)d->rank * bins, bins, width, begin, d->end);
     until = fmax(until, d->end);

@@ -104,7 +104,52 @@ static void make_random(uint64_t *seed, const struct tu_cluster *c, struct tu_ti
   }
 }
 
+static const char *const call_names[] = {"allreduce(count 4, f32)", "barrier", "send(\"<tag>\")", "\xff\x01", ""};
+static const char *const rank_places[RANKS] = {"here", "here", "there", "there", "\"quoted\"", "<b>", "", "\xff"};
+
+static int compare_calls(const void *a, const void *b) {
+  const struct tu_timed_call *x = a, *y = b;
+  if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+  return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* Adds calls and waits of some of the ranks, which may overlap, and parts of a critical path of all kinds. */
+static void make_calls(uint64_t *seed, struct tu_timeline *t) {
+  const uint32_t calls = 1 + below(seed, 100), ranks = 1 + below(seed, RANKS),
+                 parts = below(seed, 15); /* of at most 60 ticks each */
+  t->calls = tu_allocate(calls, sizeof *t->calls);
+  for (uint32_t i = 0; i < calls; i++) {
+    const uint32_t begin = below(seed, TICKS), end = begin + below(seed, 50);
+    const bool waits = below(seed, 3) == 0;
+    t->calls[t->call_count++] = (struct tu_timed_call){.rank = below(seed, ranks),
+                                                       .awaited = waits ? below(seed, RANKS) : TU_NONE,
+                                                       .name = waits ? NULL : call_names[below(seed, 5)],
+                                                       .begin = begin / 1024.0,
+                                                       .end = fmin(end / 1024.0, t->end)};
+  }
+  qsort(t->calls, t->call_count, sizeof *t->calls, compare_calls);
+  struct tu_deed *deeds = tu_allocate((size_t)t->deed_count + parts, sizeof *deeds);
+  memcpy(deeds, t->deeds, t->deed_count * sizeof *deeds);
+  free(t->deeds);
+  t->deeds = deeds;
+  t->last = TU_NONE;
+  for (uint32_t i = 0, at = 0; i < parts; i++) {
+    const enum tu_deed_kind kind = (enum tu_deed_kind)below(seed, TU_DEED_PAUSE + 1);
+    const uint32_t end = at + 1 + below(seed, 60);
+    const bool two = kind == TU_DEED_MESSAGE || kind == TU_DEED_ROOM;
+    t->deeds[t->deed_count] = (struct tu_deed){.rank = below(seed, RANKS),
+                                               .to = two ? below(seed, RANKS) : TU_NONE,
+                                               .kind = kind,
+                                               .cause = t->last,
+                                               .begin = at / 1024.0,
+                                               .end = fmin(end / 1024.0, t->end)};
+    t->last = t->deed_count++;
+    at = end;
+  }
+}
+
 static void free_timeline(struct tu_timeline *t) {
+  free(t->calls);
   free(t->crossings);
   free(t->deeds);
 }
@@ -163,7 +208,8 @@ static void check_rank_loads(const struct tu_draw_timeline *what) {
       bool taken[TICKS] = {false};
       for (uint32_t i = 0; i < t->deed_count; i++)
         for (int tick = (int)(t->deeds[i].begin * 1024);
-             t->deeds[i].rank == rank && (t->deeds[i].to == TU_NONE) == reductions && tick < t->deeds[i].end * 1024;
+             t->deeds[i].kind <= TU_DEED_COPY && t->deeds[i].rank == rank &&
+             (t->deeds[i].to == TU_NONE) == reductions && tick < t->deeds[i].end * 1024;
              tick++)
           taken[tick] = true;
       for (uint32_t tick = 0, ticks = 0; tick < TICKS; tick++) {
@@ -186,6 +232,7 @@ static void loads(void) {
     static const uint32_t bins[] = {1, 7, 10, 100, 240, 1000};
     struct tu_timeline t;
     make_random(&seed, s.cluster, &t);
+    if (round % 2) make_calls(&seed, &t);
     check_loads(&t, 2 * s.cluster->link_count, bins[round % 6]);
     struct tu_draw_timeline what = draw(&s, &t, NULL);
     check_rank_loads(&what);
@@ -263,31 +310,89 @@ static uint32_t count(const char *text, const char *what) {
 /* Checks that the events of one row do not overlap and that no event has a negative length. */
 static void check_rows(const char *trace, const struct tu_timeline *t) {
   double until = 0;
-  uint32_t events = 0, at_pid = 0, names = count(trace, "\"thread_name\"");
+  uint32_t events = 0, at_pid = 0, calls = 0, names = count(trace, "\"thread_name\"");
   struct row {
     double until;
-  } * rows[3] = {NULL, tu_allocate(names, sizeof *rows[1]), tu_allocate(names, sizeof *rows[2])};
+  } * rows[4] = {NULL};
+  for (uint32_t pid = 1; pid <= 3; pid++) rows[pid] = tu_allocate(names, sizeof *rows[pid]);
   for (const char *at = trace; (at = strstr(at, "{\"ph\":\"X\"")); at++) {
     uint32_t pid, tid;
     double ts, dur;
     if (sscanf(strstr(at, "\"pid\""), "\"pid\":%u,\"tid\":%u,\"ts\":%lf,\"dur\":%lf", &pid, &tid, &ts, &dur) != 4 ||
-        pid < 1 || pid > 2 || tid >= names) {
+        pid < 1 || pid > 3 || tid >= names) {
       FAIL("%.200s", at);
       break;
     }
     events++;
     at_pid += pid == 2;
+    calls += pid == 3;
     CHECK(dur >= 0 && rows[pid][tid].until <= ts + 1e-6, "row %u of process %u: %.3f begins before %.3f", tid, pid, ts,
           rows[pid][tid].until);
     rows[pid][tid].until = ts + dur;
     until = fmax(until, ts + dur);
   }
-  CHECK(events == t->deed_count + t->crossing_count && at_pid == t->crossing_count, "%u events", events);
-  CHECK(
-      fabs(until - tu_draw_timeline_end(t) * 1e6) < 1 || t->deed_count + t->crossing_count == 0 || t->end > until / 1e6,
-      "the trace ends at %.3f", until);
-  free(rows[1]);
-  free(rows[2]);
+  CHECK(events == t->deed_count + t->crossing_count + t->call_count && at_pid == t->crossing_count &&
+            calls == t->call_count,
+        "%u events", events);
+  CHECK(fabs(until - tu_draw_timeline_end(t) * 1e6) < 1 || events == 0 || t->end > until / 1e6,
+        "the trace ends at %.3f", until);
+  for (uint32_t pid = 1; pid <= 3; pid++) free(rows[pid]);
+}
+
+/* Checks that each call and each wait is in the trace, in the order of the timeline within each row. */
+static void check_calls(const char *trace, const struct tu_draw_timeline *what) {
+  const struct tu_timeline *t = what->timeline;
+  for (uint32_t i = 0; i < t->call_count; i++) {
+    const struct tu_timed_call *c = &t->calls[i];
+    struct tu_text event = {0}, row = {0};
+    if (c->awaited != TU_NONE) tu_text_print(&event, "\"cat\":\"wait\",\"name\":\"waits for %u\"", c->awaited);
+    else tu_text_print(&event, "\"cat\":\"call\",\"name\":"), tu_draw_json_string(c->name, &event);
+    tu_text_print(&event, ",\"pid\":3,\"tid\":");
+    tu_text_print(&row, "\"rank %u (", c->rank);
+    tu_draw_json_part(what->places[c->rank], &row);
+    tu_text_print(&row, ")%s\"", c->awaited == TU_NONE ? "" : ": waits");
+    bool found = false;
+    for (const char *at = trace; !found && (at = strstr(at, event.chars)); at++) {
+      uint32_t tid;
+      double ts, dur;
+      found = sscanf(at + strlen(event.chars), "%u,\"ts\":%lf,\"dur\":%lf", &tid, &ts, &dur) == 3 &&
+              fabs(ts - c->begin * 1e6) < 2e-3 && fabs(dur - (c->end - c->begin) * 1e6) < 2e-3;
+    }
+    CHECK(found, "call %u is not in the trace: %s", i, event.chars);
+    CHECK(strstr(trace, row.chars), "there is no row %s", row.chars);
+    tu_text_fini(&event);
+    tu_text_fini(&row);
+  }
+}
+
+/* Checks the calls and waits in the data of the page. */
+static void check_page_calls(const char *page, const struct tu_draw_timeline *what) {
+  const struct tu_timeline *t = what->timeline;
+  const char *at = strstr(page, "\"calls\": ["), *names = at ? strstr(at, "\"names\": [") : NULL;
+  if (!at || !names) {
+    FAIL("the page has no calls");
+    return;
+  }
+  for (uint32_t i = 0; i < t->call_count; i++) {
+    const struct tu_timed_call *c = &t->calls[i];
+    uint32_t rank, name;
+    long long awaited;
+    double begin, end;
+    at = strchr(at + 1 + (i == 0 ? strlen("\"calls\": [") : 0), '[');
+    if (!at || sscanf(at, "[%u,%lld,%lf,%lf,%u]", &rank, &awaited, &begin, &end, &name) != 5) {
+      FAIL("call %u is not in the page", i);
+      return;
+    }
+    struct tu_text text = {0};
+    tu_draw_json_string(c->name ? c->name : "", &text);
+    CHECK(rank == c->rank && awaited == (c->awaited == TU_NONE ? -1 : (long long)c->awaited) &&
+              fabs(begin - c->begin) < 1e-8 && fabs(end - c->end) < 1e-8,
+          "call %u of the page: rank %u awaits %lld", i, rank, awaited);
+    CHECK(!c->name || name < sizeof call_names / sizeof call_names[0], "call %u has the name %u", i, name);
+    CHECK(!c->name || strstr(names, text.chars), "the page has no name %s", text.chars);
+    tu_text_fini(&text);
+  }
+  CHECK(count(page, "\"places\": [\"here\",\"here\",\"there\"") == 1, "the page has no places");
 }
 
 /* Checks the data in the page. */
@@ -313,6 +418,7 @@ static void check_texts(const struct tu_draw_timeline *what, const char *name) {
   CHECK(!wrong, "%s: the trace is no JSON here: %.80s", name, wrong);
   check_rows(trace.chars, what->timeline);
   check_page(page.chars, name);
+  if (what->places) check_calls(trace.chars, what), check_page_calls(page.chars, what);
   uint32_t path_count;
   free(tu_draw_critical(what->timeline, &path_count));
   uint32_t arrows = path_count > 0 ? path_count - 1 : 0;
@@ -341,8 +447,10 @@ static void at_random(void) {
   for (uint32_t round = 0; round < (test_long() ? 200u : 20u); round++) {
     struct tu_timeline t;
     make_random(&seed, s.cluster, &t);
+    if (round % 2) make_calls(&seed, &t);
     struct tu_draw_timeline what = draw(&s, &t, "random");
     what.ranks = RANKS;
+    if (round % 2) what.places = rank_places;
     check_texts(&what, "random");
     free_timeline(&t);
   }
