@@ -72,8 +72,8 @@ target_sources(progress_lines_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/progress.c)
 target_sources(bench_sweep_test PRIVATE ${CMAKE_SOURCE_DIR}/cli/progress.c)
 
 # Programs for tests: a switch between hosts that are namespaces, and what puts a rank on its host; a rank that calls until
-# a call fails; ranks that get into trouble.
-foreach(name tap place until_error troubled)
+# a call fails; ranks that are recorded, or get into trouble.
+foreach(name tap place until_error traced troubled)
   add_executable(${name} ${CMAKE_SOURCE_DIR}/tests/${name}.c)
   target_link_libraries(${name} PRIVATE tutti_static tutti_flags)
   target_compile_definitions(${name} PRIVATE BUILD_DIR="${CMAKE_BINARY_DIR}")
