@@ -64,7 +64,8 @@ static void look(const struct tu_trace *trace) {
     tu_assert(path.parts[i].end > path.parts[i].begin);
     tu_assert(i == 0 || path.parts[i].begin == path.parts[i - 1].end);
   }
-  const double begin = path.count > 0 ? path.parts[0].begin : 0, end = path.count > 0 ? path.parts[path.count - 1].end : 0;
+  const double begin = path.count > 0 ? path.parts[0].begin : 0,
+               end = path.count > 0 ? path.parts[path.count - 1].end : 0;
   draw(trace, &path, begin, end);
   draw(trace, &path, begin + (end - begin) / 4, end - (end - begin) / 4);
   tu_traced_path_fini(&path);

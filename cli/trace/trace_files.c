@@ -62,7 +62,7 @@ static bool is_unborn(const char *data, size_t bytes) {
 
 /* *unborn: there is nothing in the file. */
 static int read_file(const char *verb, const char *name, struct tu_traced_rank *rank, bool *unborn) {
-  struct stat status;
+  struct stat status = {0};
   struct tu_error error;
   const int fd = open(name, O_RDONLY | O_CLOEXEC);
   int code = CLI_GOOD;

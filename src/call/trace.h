@@ -17,7 +17,8 @@ struct tu_trace_rank {
   const struct tu_transport *transport; /* its calls are recorded */
 };
 
-/* Makes the file of this rank, if TUTTI_TRACE is set. A world that this process has joined before is recorded no longer. Error: TUTTI_ERR_ENVIRONMENT. */
+/* Makes the file of this rank, if TUTTI_TRACE is set. A world that this process has joined before is
+ * recorded no longer. Error: TUTTI_ERR_ENVIRONMENT. */
 tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error);
 /* From now on, the calls of this process are watched, if there is a trace, or the log wants it. The caller forgets the calls
  * that the world has kept (call/again.h). */

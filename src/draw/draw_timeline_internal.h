@@ -63,7 +63,8 @@ void tu_draw_loads_init(struct tu_draw_loads *loads, const struct tu_timeline *t
 void tu_draw_loads_fini(struct tu_draw_loads *loads);
 
 /* Returns the busy time of each rank in each time bin, in seconds: [ranks * bins]. A rank is busy while a message of
- * it (if `reductions`: a reduction or a copy) is in progress. Other parts of a critical path do not count. The caller frees the array. `order` is the result of
+ * it (if `reductions`: a reduction or a copy) is in progress. Other parts of a critical path do not count.
+ * The caller frees the array. `order` is the result of
  * tu_draw_deed_order. */
 double *tu_draw_rank_loads(const struct tu_draw_timeline *what, const uint32_t order[], uint32_t bins, bool reductions);
 

@@ -239,8 +239,7 @@ static void exchange(struct job *j, uint32_t group, uint32_t span, const char *n
       steps[k] = (struct plan_step){TU_SEND, bytes, (i + k + 1) % n};
       steps[span + k] = (struct plan_step){k % 2 ? TU_RECV : TU_RECV_REDUCE, bytes, (i + n * 2 - k - 1) % n};
     }
-    run[i] = begin(j, g->members[i], group,
-                   &(struct call){name, TUTTI_ALLREDUCE, TU_NONE, 2 * span, number, steps});
+    run[i] = begin(j, g->members[i], group, &(struct call){name, TUTTI_ALLREDUCE, TU_NONE, 2 * span, number, steps});
     for (uint32_t k = 0; k < span; k++) {
       const uint32_t to = (i + k + 1) % n;
       sent[i][to] = work(j, g->members[i], run[i], k, bytes, 100 + below(j, 900));
@@ -410,7 +409,8 @@ static const struct tu_traced_rank *find_rank(const struct tu_trace *t, uint32_t
 static bool is_expected(const struct tu_trace *t, const struct truth *m) {
   const struct tu_traced_rank *from = find_rank(t, m->from), *to = find_rank(t, m->to);
   return from && to && knows_call(from, m->sent_run, false) && knows_call(to, m->taken_run, m->any) &&
-         has_act(from, m->sent_act) && has_act(to, m->taken_act) && (!m->pair || from->lost + from->unread + to->lost + to->unread == 0);
+         has_act(from, m->sent_act) && has_act(to, m->taken_act) &&
+         (!m->pair || from->lost + from->unread + to->lost + to->unread == 0);
 }
 
 /* Checks that the messages which the traces still tell of are found, and no others. */
@@ -421,8 +421,8 @@ static void check_messages(const struct job *j, const struct tu_trace *t) {
   for (uint32_t i = 0; i < j->truth_count; i++) {
     const struct truth *m = &j->truths[i];
     if (is_expected(t, m))
-      expected[count++] = (struct key){m->from,      m->to,         m->sent_run, m->taken_run,
-                                       m->sent_step, m->taken_step, m->bytes};
+      expected[count++] =
+          (struct key){m->from, m->to, m->sent_run, m->taken_run, m->sent_step, m->taken_step, m->bytes};
   }
   for (uint32_t i = 0; i < t->message_count; i++) {
     const struct tu_traced_end *s = &t->messages[i].sent, *k = &t->messages[i].taken;
@@ -499,8 +499,8 @@ static void check_path(const struct tu_trace *t, const struct tu_traced_path *pa
     CHECK((d->to != TU_NONE) == (d->kind == TU_DEED_MESSAGE || d->kind == TU_DEED_ROOM), "part %u: kind", i);
     if (!before) continue;
     /* Between hosts, a message may seem to take no time. */
-    CHECK(begins_on(d) == ends_on(before) || t->host_of[begins_on(d)] != t->host_of[ends_on(before)], "part %u begins on rank %u; the part before ends on rank %u", i,
-          begins_on(d), ends_on(before));
+    CHECK(begins_on(d) == ends_on(before) || t->host_of[begins_on(d)] != t->host_of[ends_on(before)],
+          "part %u begins on rank %u; the part before ends on rank %u", i, begins_on(d), ends_on(before));
   }
 }
 
@@ -535,8 +535,8 @@ static void add_naive(const struct tu_trace *t, uint32_t r, const struct tu_trac
   for (uint32_t o = 0; o < t->rank_count; o++)
     for (uint32_t c = 0; c < t->ranks[o].call_count; c++) {
       const struct tu_traced_call *other = &t->ranks[o].calls[c];
-      const bool one = is_pair(call) ? other == call
-                                     : !is_pair(other) && same_comm(call, other) && call->number == other->number;
+      const bool one =
+          is_pair(call) ? other == call : !is_pair(other) && same_comm(call, other) && call->number == other->number;
       if (!one) continue;
       if (o < r) return;
       const double begin_s = tu_trace_time(t, o, other->begin_ns);
@@ -590,8 +590,7 @@ static void check_kind(const struct tu_traced_kind *k, struct naive *n, uint32_t
   const char *name = k->program->head.call;
   CHECK(k->calls == n->calls && k->open == n->open, "%s: %u calls, %u open; expected %u, %u", name, k->calls, k->open,
         n->calls, n->open);
-  const double median =
-      n->timed == 0 ? 0 : (n->times[n->timed / 2] + n->times[(n->timed - 1) / 2]) / 2;
+  const double median = n->timed == 0 ? 0 : (n->times[n->timed / 2] + n->times[(n->timed - 1) / 2]) / 2;
   CHECK(is_near(k->median_s, median), "%s: median %g, expected %g", name, k->median_s, median);
   CHECK(is_near(k->longest_s, n->timed > 0 ? n->times[n->timed - 1] : 0), "%s: longest %g", name, k->longest_s);
   CHECK(is_near(k->late_s, n->late_s) && k->latest == latest, "%s: late %g, rank %u; expected %g, rank %u", name,
@@ -748,7 +747,8 @@ static void incomplete(void) {
 /* Messages both ways between all hosts, over a time. */
 static void talk(struct job *j, uint32_t turns, uint64_t ns) {
   for (uint32_t i = 0; i < turns; i++) {
-    for (uint32_t r = 0; r < j->ranks; r++) j->players[r].now = tu_max(j->players[r].now, i * (ns / turns) + below(j, 2000));
+    for (uint32_t r = 0; r < j->ranks; r++)
+      j->players[r].now = tu_max(j->players[r].now, i * (ns / turns) + below(j, 2000));
     exchange(j, 0, j->ranks - 1, "exchange");
   }
 }
@@ -791,9 +791,11 @@ static void by_day(void) {
       else batch(&j, 0, 2, 1);
     }
     join(&j, whole, 0, &t);
-    for (uint32_t h = 1; h < 3; h++) CHECK(t.hosts[h].error_ns < 0, "host %u is known to %g ns", h, t.hosts[h].error_ns);
+    for (uint32_t h = 1; h < 3; h++)
+      CHECK(t.hosts[h].error_ns < 0, "host %u is known to %g ns", h, t.hosts[h].error_ns);
     for (uint32_t r = 1; r < 3; r++) {
-      const double off = tu_trace_time(&t, r, clock_of(&j, r, 1000000)) - tu_trace_time(&t, 0, clock_of(&j, 0, 1000000));
+      const double off =
+          tu_trace_time(&t, r, clock_of(&j, r, 1000000)) - tu_trace_time(&t, 0, clock_of(&j, 0, 1000000));
       CHECK(fabs(off) < (chain ? 50e-6 : 1e-8), "rank %u is off by %g s", r, off);
     }
     check_messages(&j, &t);
@@ -845,7 +847,8 @@ static double part_of(const struct tu_traced_path *path, uint32_t rank) {
   return of_rank / all;
 }
 
-static void open_path(const struct job *j, struct tu_trace *t, struct tu_traced_path *path, struct tu_traced_sums *sums) {
+static void open_path(const struct job *j, struct tu_trace *t, struct tu_traced_path *path,
+                      struct tu_traced_sums *sums) {
   join(j, whole, 0, t);
   tu_trace_path(t, path);
   check_path(t, path);
@@ -892,8 +895,9 @@ static void late_rank(void) {
   exchange(&j, 0, j.ranks - 1, "exchange");
   exchange(&j, 0, j.ranks - 1, "exchange");
   open_path(&j, &t, &path, &sums);
-  CHECK(path.count > 0 && path.parts[0].rank == 2 && path.parts[0].kind == TU_DEED_OUTSIDE && path.parts[0].end > 0.0049,
-        "the path does not begin outside of calls on the late rank");
+  CHECK(
+      path.count > 0 && path.parts[0].rank == 2 && path.parts[0].kind == TU_DEED_OUTSIDE && path.parts[0].end > 0.0049,
+      "the path does not begin outside of calls on the late rank");
   CHECK(sums.kind_count == 1 && sums.kinds[0].latest == 2 && fabs(sums.kinds[0].late_s - 5e-3) < 1e-4,
         "rank %u began last, by %g s", sums.kinds[0].latest, sums.kinds[0].late_s);
   CHECK(fabs(sums.waits[2].late_s - sums.waits[2].awaited_s) < 1e-4 && sums.waits[2].late_s > 0.0049,
@@ -998,8 +1002,8 @@ static void large(void) {
   close_path(&j, &t, &path, &sums);
 }
 
-static const struct test tests[] = {{"at random", at_random}, {"incomplete", incomplete}, {"clocks", clocks},
-                                    {"by day", by_day},       {"late takes", late_takes}, {"slow rank", slow_rank},   {"late rank", late_rank},
-                                    {"chain", chain},         {"overlap", overlap},       {"late wait", late_wait},
-                                    {"large", large}};
+static const struct test tests[] = {
+    {"at random", at_random},   {"incomplete", incomplete}, {"clocks", clocks},       {"by day", by_day},
+    {"late takes", late_takes}, {"slow rank", slow_rank},   {"late rank", late_rank}, {"chain", chain},
+    {"overlap", overlap},       {"late wait", late_wait},   {"large", large}};
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
