@@ -47,6 +47,7 @@ test_run_refused() {
   [ ! -e started ] || complain "the program ran before the file was tried"
   run 1 run -n 2 --trace x.json -- true
   has_facts "no program of tutti" "$err" "--trace|no rank has recorded"
+  [ ! -e x.json ] || complain "there is an empty file"
 }
 
 test_slow() {

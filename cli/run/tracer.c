@@ -18,7 +18,9 @@ enum { PART_BYTES = 1 << 20, PATH_BYTES = 4096 };
 
 /* Checks that the file can be written, before the job runs for hours. */
 static tutti_err check_file(const char *file, struct tu_error *error) {
-  const int fd = strcmp(file, "-") == 0 ? dup(STDOUT_FILENO) : open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const bool output = strcmp(file, "-") == 0, there = output || access(file, F_OK) == 0;
+  const int fd = output ? dup(STDOUT_FILENO) : open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd >= 0 && !there) (void)unlink(file);
   if (fd < 0) return tu_fail(error, TUTTI_ERR_SYSTEM, "--trace: %.500s: %s", file, strerror(errno));
   close(fd);
   return TUTTI_OK;

@@ -57,7 +57,16 @@ static double predict(const struct trace_job *job, const struct tu_traced_progra
   return report.time_s;
 }
 
+/* Returns true if the trace has messages enough to tell the costs of a program's, or they are given. */
+static bool is_known(const struct tu_traced_program *p, const struct tu_sim_cost *given,
+                     const struct tu_traced_costs *measured) {
+  const bool is_long = tu_max(p->head.bytes, p->head.moved) > TU_TRACE_SHORT_BYTES;
+  return p->head.message_count == 0 ||
+         ((given->alpha >= 0 || measured->alpha_s > 0) && (given->beta >= 0 || measured->beta_s > 0 || !is_long));
+}
+
 void trace_predict(struct trace_job *job, struct tu_sim_cost *cost) {
+  const struct tu_sim_cost given = *cost;
   struct tu_traced_costs measured;
   tu_trace_costs(&job->trace, &measured);
   const bool unknown = cost->alpha < 0 && cost->beta < 0 && measured.alpha_s == 0 && measured.beta_s == 0;
@@ -67,5 +76,6 @@ void trace_predict(struct trace_job *job, struct tu_sim_cost *cost) {
   job->predicted_s = tu_allocate(job->sums.kind_count, sizeof *job->predicted_s);
   if (unknown) cost->alpha = cost->beta = NAN;
   for (uint32_t k = 0; k < job->sums.kind_count; k++)
-    job->predicted_s[k] = unknown ? NAN : predict(job, job->sums.kinds[k].program, cost);
+    job->predicted_s[k] =
+        is_known(job->sums.kinds[k].program, &given, &measured) ? predict(job, job->sums.kinds[k].program, cost) : NAN;
 }

@@ -100,9 +100,7 @@ static double fit(const struct sights *s) {
 
 /* Returns by how much the clock of a host is ahead, by the clocks of the day. */
 static double ahead_by_day(const struct tu_trace *t, uint32_t host) {
-  uint32_t first = 0;
-  while (t->host_of[first] != host) first++;
-  return (double)(int64_t)((uint64_t)t->ranks[0].head.wall_ns - (uint64_t)t->ranks[first].head.wall_ns);
+  return (double)(int64_t)((uint64_t)t->hosts[0].wall_ns - (uint64_t)t->hosts[host].wall_ns);
 }
 
 /* Sets the clock of a host to the middle of its bounds. Its error is what any window still allows, because the drift is known

@@ -6,7 +6,6 @@
 
 #include "plan/plan.h"
 
-#define SHORT_BYTES 4096u
 /* A message that was taken so much later had to wait for its receiver. */
 #define AT_ONCE_S 20e-6
 
@@ -57,7 +56,7 @@ static double cost_of_reductions(const struct tu_trace *t) {
       const struct tu_traced_call *call = &t->ranks[r].calls[c];
       for (uint32_t i = 0; i < call->event_count; i++) {
         const struct tu_trace_event *e = &t->ranks[r].events[call->event_first + i];
-        if (!tu_traced_is_step(e) || e->bytes < SHORT_BYTES) continue;
+        if (!tu_traced_is_step(e) || e->bytes < TU_TRACE_SHORT_BYTES) continue;
         const struct tu_trace_step *step = &call->program->steps[e->at];
         if ((step->kind == TU_RECV_REDUCE || step->kind == TU_REDUCE) && step->operands > 1)
           add(&v, e->took_ns * 1e-9 / (double)e->bytes / (step->operands - 1));
@@ -71,13 +70,13 @@ void tu_trace_costs(const struct tu_trace *trace, struct tu_traced_costs *costs)
   *costs = (struct tu_traced_costs){.gamma_s = cost_of_reductions(trace)};
   for (uint32_t i = 0; i < trace->message_count; i++) {
     const struct tu_traced_message *m = &trace->messages[i];
-    const double time = m->bytes <= SHORT_BYTES ? time_of(trace, m) : -1;
+    const double time = m->bytes <= TU_TRACE_SHORT_BYTES ? time_of(trace, m) : -1;
     if (time >= 0) add(&v, time);
   }
   costs->alpha_s = median(&v);
   for (uint32_t i = 0; i < trace->message_count; i++) {
     const struct tu_traced_message *m = &trace->messages[i];
-    const double time = m->bytes > SHORT_BYTES ? time_of(trace, m) : -1;
+    const double time = m->bytes > TU_TRACE_SHORT_BYTES ? time_of(trace, m) : -1;
     if (time >= 0) add(&v, fmax(time - costs->alpha_s, 0) / (double)m->bytes);
   }
   costs->beta_s = median(&v);

@@ -5,8 +5,9 @@
 #include "trace/join.h"
 
 /* Medians; 0: the trace has too few to tell. */
+enum { TU_TRACE_SHORT_BYTES = 4096 };
 struct tu_traced_costs {
-  double alpha_s; /* of a message of at most 4 KiB */
+  double alpha_s; /* of a message of at most TU_TRACE_SHORT_BYTES */
   double beta_s;  /* per byte of a longer one, beyond alpha */
   double gamma_s; /* per byte of a reduction, for each operand after the first */
 };

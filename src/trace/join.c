@@ -8,6 +8,9 @@
 
 #include "plan/collective.h"
 
+/* The clocks of ranks on one machine show the same time of the day. */
+#define SAME_CLOCK_NS INT64_C(1000000000)
+
 /* An end of a message, and what both ends have in common. */
 struct end {
   const struct tu_traced_comm *comm;
@@ -196,14 +199,21 @@ static int compare_ranks(const void *a, const void *b) {
   return by_number(x->head.rank, y->head.rank);
 }
 
+/* Machines may have one name, but not one clock. */
+static bool is_of(const struct tu_trace *t, uint32_t host, const struct tu_trace_head *head) {
+  const int64_t apart = (int64_t)((uint64_t)head->wall_ns - (uint64_t)t->hosts[host].wall_ns);
+  return strcmp(t->hosts[host].name, head->host) == 0 && apart > -SAME_CLOCK_NS && apart < SAME_CLOCK_NS;
+}
+
 static void find_hosts(struct tu_trace *t) {
   t->hosts = tu_allocate(t->rank_count, sizeof *t->hosts);
   t->host_of = tu_allocate(t->rank_count, sizeof *t->host_of);
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const struct tu_trace_head *head = &t->ranks[r].head;
     uint32_t h = 0;
-    while (h < t->host_count && strcmp(t->hosts[h].name, head->host) != 0) h++;
+    while (h < t->host_count && !is_of(t, h, head)) h++;
     if (h == t->host_count) {
+      t->hosts[h].wall_ns = head->wall_ns;
       memcpy(t->hosts[h].name, head->host, sizeof t->hosts[h].name);
       t->hosts[h].origin_ns = head->began_ns;
       t->host_count++;

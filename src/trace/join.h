@@ -21,6 +21,7 @@ struct tu_traced_message {
  * more with each ns. */
 struct tu_traced_host {
   char name[TU_TRACE_HOST_BYTES];
+  int64_t wall_ns; /* the clock of the day, minus this clock */
   uint64_t origin_ns;
   double ahead_ns, drift;
   double error_ns; /* how exactly that is known; negative: only by the clocks of the day */

@@ -51,6 +51,7 @@ struct job {
   struct player players[RANKS_MAX];
   struct group groups[COMMS_MAX];
   uint32_t group_count;
+  bool one_name; /* all hosts have it */
   struct truth *truths;
   uint32_t truth_count, truth_capacity;
 };
@@ -338,7 +339,7 @@ static unsigned char *encode(const struct job *j, uint32_t rank, const struct cu
                                .written = written + (c->acts_max > 0)};
   if (rank == 0) head.began_ns += 20000; /* others have begun before */
   head.wall_ns = 1700000000000000000 - (int64_t)j->base[host];
-  snprintf(head.host, sizeof head.host, "host%u", host);
+  snprintf(head.host, sizeof head.host, "host%u", j->one_name ? 0 : host);
   const size_t ring = capacity * sizeof(struct tu_trace_event);
   unsigned char *file = tu_allocate(*bytes = TU_TRACE_HEAD_BYTES + ring + records, 1);
   memcpy(file, &head, sizeof head);
@@ -784,6 +785,7 @@ static void by_day(void) {
     struct job j;
     struct tu_trace t;
     open_job(&j, 5 + chain, 3, 3);
+    j.one_name = chain;
     for (uint32_t i = 0; i < 30; i++) {
       for (uint32_t r = 0; r < 3; r++) j.players[r].now += 1000 + below(&j, 100000);
       batch(&j, 0, 0, 1);
