@@ -108,8 +108,8 @@ static double ahead_by_day(const struct tu_trace *t, uint32_t host) {
 static void settle(const struct aligner *a, uint32_t host, double drift, const struct sights *s,
                    struct tu_traced_host *h) {
   const double day = ahead_by_day(a->trace, host);
-  const bool wide = width(&s->all) / 2 > DAY_NS && day > s->all.least && day < s->all.most;
-  const double ahead = wide ? day : middle(&s->all);
+  const bool wide = width(&s->all) / 2 > DAY_NS && fabs(day - middle(&s->all)) < width(&s->all);
+  const double ahead = wide ? fmin(fmax(day, s->all.least), s->all.most) : middle(&s->all);
   double error = 0;
   for (uint32_t w = 0; w < WINDOWS; w++)
     if (both_ways(&s->windows[w]))
