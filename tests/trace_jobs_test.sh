@@ -81,6 +81,15 @@ test_killed() {
   has "nothing recorded" "$err" "killed before they had recorded"
 }
 
+# A wait counts for the call that waited, though only a call before it has moved anything.
+test_orphaned() {
+  TUTTI_TRACE=t "$tutti" run -n 2 -- "$traced" orphaned 1 >run.out 2>run.err
+  look t
+  is "recv" "$(of_json '[(c["awaited"], c["waited_s"] > 0.25, c["open"]) for c in o["calls"] if c["call"][:4] == "recv"]')" \
+    "[(1, True, 1)]"
+  is "allreduce" "$(of_json '[c["longest_s"] < 0.25 for c in o["calls"] if c["call"][:4] == "allr"]')" "[True]"
+}
+
 test_open() {
   TUTTI_TRACE=t run 0 run -n 3 -- "$traced" open
   look t

@@ -48,6 +48,18 @@ static void be_killed(tutti_comm *world, uint32_t victim, const char *file) {
   (void)!tutti_allreduce(world, &in, &out, 1, TUTTI_F64, TUTTI_SUM);
 }
 
+/* The victim is killed while the others receive from it. */
+static void be_orphaned(tutti_comm *world, uint32_t victim) {
+  double out;
+  reduce(world);
+  if (tutti_rank(world) != victim) {
+    (void)!tutti_recv(world, &out, 1, TUTTI_F64, victim, 0);
+    return;
+  }
+  usleep(6 * PAUSE_US);
+  raise(SIGKILL);
+}
+
 /* Many messages at once, in a ring, with few tags; the receivers do not know from whom. */
 static void be_open(tutti_comm *world) {
   static double sent[OPEN][64], taken[OPEN][64];
@@ -128,6 +140,7 @@ int main(int argc, char **argv) {
   must(tutti_init(NULL, &world), "init");
   if (strcmp(what, "slow") == 0) be_slow(world, victim);
   if (strcmp(what, "killed") == 0 && argc > 3) be_killed(world, victim, argv[3]);
+  if (strcmp(what, "orphaned") == 0) be_orphaned(world, victim);
   if (strcmp(what, "open") == 0) be_open(world);
   if (strcmp(what, "threads") == 0) run_threads(world);
   if (strcmp(what, "sizes") == 0) vary_sizes(world);
