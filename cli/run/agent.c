@@ -216,8 +216,7 @@ static void proceed(struct agent *agent) {
     agent->asked = false;
   }
   const bool all = job->started == job->count || job->phase != RUN_RUNNING;
-  if (agent->started && all && !agent->done && run_is_done(job)) {
-    run_tracer_send(&agent->tracer, out);
+  if (agent->started && all && !agent->done && run_is_done(job) && run_tracer_send(&agent->tracer, out)) {
     run_frame_put(out, RUN_DONE, 0, "", 0);
     agent->done = true;
   }

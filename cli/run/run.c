@@ -34,7 +34,7 @@ static int run_here(const struct run_request *request) {
                         .patience_ms = RUN_GRACE_MS,
                         .path = request->program[0],
                         .program = request->program};
-  struct run_tracer tracer = {NULL};
+  struct run_tracer tracer = {0};
   struct tu_error error;
   if (budget_allow_processes(job.count, &error) != TUTTI_OK) return cli_fail("run", CLI_FAILED, "-n: %s", error.text);
   for (uint32_t i = 0; i < request->variables.count; i++)

@@ -1,7 +1,6 @@
 /* tracer.c: collects the traces of the ranks of all hosts. */
 #include "cli/run/tracer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <float.h>
@@ -60,6 +59,8 @@ static void remove_file(const char *path, const char *name, void *context) {
 
 void run_tracer_close(struct run_tracer *tracer) {
   if (!tracer->directory) return;
+  if (tracer->reading) close(tracer->fd);
+  if (tracer->sending) closedir(tracer->sending);
   visit_files(tracer, remove_file, NULL);
   (void)rmdir(tracer->directory);
   free(tracer->directory);
@@ -72,23 +73,52 @@ static bool is_empty(const char *data, size_t bytes) {
   return bytes == 0 || (*data == '\0' && memcmp(data, data + 1, bytes - 1) == 0);
 }
 
-/* Sends a file without its parts that are empty: most of a ring may be. */
-static void send_file(const char *path, const char *name, void *context) {
-  struct run_sink *sink = context;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  char *data = tu_allocate(PART_BYTES, 1);
-  ssize_t bytes;
-  struct stat status = {0};
-  if (fd >= 0 && fstat(fd, &status) == 0) run_frame_put(sink, RUN_TRACE_FILE, 0, name, strlen(name));
-  for (uint32_t part = 0; fd >= 0 && (bytes = pread(fd, data, PART_BYTES, (off_t)part * PART_BYTES)) > 0; part++)
-    /* The last part is sent in any case: the file is as long as its last part says. */
-    if (!is_empty(data, (size_t)bytes) || (off_t)(part + 1) * PART_BYTES >= status.st_size)
-      run_frame_put(sink, RUN_TRACE_PART, part, data, (size_t)bytes);
-  if (fd >= 0) close(fd);
-  free(data);
+/* Opens the next file of the directory. Returns false if there is none. */
+static bool open_next(struct run_tracer *tracer, struct run_sink *sink) {
+  char path[PATH_BYTES];
+  struct stat status;
+  for (struct dirent *entry; (entry = readdir(tracer->sending));) {
+    snprintf(path, sizeof path, "%s/%s", tracer->directory, entry->d_name);
+    tracer->fd = *entry->d_name != '.' ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    tracer->reading = tracer->fd >= 0 && fstat(tracer->fd, &status) == 0;
+    if (!tracer->reading && tracer->fd >= 0) close(tracer->fd);
+    if (!tracer->reading) continue;
+    tracer->bytes = (uint64_t)status.st_size;
+    tracer->part = 0;
+    run_frame_put(sink, RUN_TRACE_FILE, 0, entry->d_name, strlen(entry->d_name));
+    return true;
+  }
+  return false;
 }
 
-void run_tracer_send(const struct run_tracer *tracer, struct run_sink *sink) { visit_files(tracer, send_file, sink); }
+/* Sends the next part of the file, or closes it. Parts that are empty are left out: most of a ring may be. The last part is
+ * sent in any case, because the file is as long as that says. */
+static void send_part(struct run_tracer *tracer, struct run_sink *sink, char data[PART_BYTES]) {
+  const uint64_t at = (uint64_t)tracer->part * PART_BYTES;
+  const ssize_t bytes = at < tracer->bytes ? pread(tracer->fd, data, PART_BYTES, (off_t)at) : 0;
+  if (bytes > 0 && (!is_empty(data, (size_t)bytes) || at + PART_BYTES >= tracer->bytes))
+    run_frame_put(sink, RUN_TRACE_PART, tracer->part, data, (size_t)bytes);
+  tracer->part++;
+  if (bytes > 0) return;
+  close(tracer->fd);
+  tracer->reading = false;
+}
+
+bool run_tracer_send(struct run_tracer *tracer, struct run_sink *sink) {
+  if (tracer->directory && !tracer->sending) tracer->sending = opendir(tracer->directory);
+  if (!tracer->sending) return true;
+  char *data = tu_allocate(PART_BYTES, 1);
+  bool more = true;
+  while (more && !run_sink_full(sink)) {
+    if (tracer->reading) send_part(tracer, sink, data);
+    else more = open_next(tracer, sink);
+  }
+  free(data);
+  if (more) return false;
+  closedir(tracer->sending);
+  tracer->sending = NULL;
+  return true;
+}
 
 static int make_file(const struct run_tracer *tracer, const struct run_frame *frame) {
   char path[PATH_BYTES];
