@@ -16,7 +16,6 @@
 #include "algo/algo.h"
 #include "base/env.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "comm/stats.h"
 #include "trace/format.h"
 
@@ -33,8 +32,7 @@ static struct {
   struct tu_trace_head *head; /* and behind it the ring; NULL: there is no trace. Read and written atomically */
   const struct tu_transport *transport; /* of the world that records; the same */
   _Atomic uint32_t runs;
-  _Atomic uint64_t process; /* number of the process that records */
-  pthread_mutex_t lock;     /* of what follows, and of the end of the file */
+  pthread_mutex_t lock; /* of what follows, and of the end of the file */
   uint32_t programs;
   uint64_t record_bytes, record_bytes_max; /* of all records */
   bool full;                               /* there was no room for the last one */
@@ -92,46 +90,22 @@ static struct tu_trace_head *get_head(void) { return __atomic_load_n(&trace.head
 static void set_head(struct tu_trace_head *head) { __atomic_store_n(&trace.head, head, __ATOMIC_RELEASE); }
 
 /* The calls of a world that this process has joined before are recorded no longer. Its ring is mapped until the process ends,
- * because another thread may be recording. */
+ * because another thread may be recording; but it takes no memory. */
 static void forget_before(void) {
+  const struct tu_trace_head *head = get_head();
+  if (head)
+    (void)madvise(trace.head, TU_TRACE_HEAD_BYTES + head->capacity * sizeof(struct tu_trace_event), MADV_DONTNEED);
   if (trace.fd >= 0) close(trace.fd);
   free(trace.comms);
   trace.fd = -1;
   set_head(NULL);
+  __atomic_store_n(&trace.transport, NULL, __ATOMIC_RELAXED);
   trace.comms = NULL;
   trace.comm_count = trace.comm_capacity = trace.programs = 0;
   trace.record_bytes = trace.record_bytes_max = 0;
 }
 
-void tu_trace_close(const struct tu_transport *t) {
-  pthread_mutex_lock(&trace.lock);
-  if (trace.transport == t) end_trace();
-  pthread_mutex_unlock(&trace.lock);
-}
-
-/* Makes and maps the file. */
-static tutti_err make_file(const char *directory, const struct tu_trace_rank *who, uint64_t bytes,
-                           struct tu_error *error) {
-  struct tu_trace_rank named = *who;
-  char path[4096];
-  if (named.job == 0) named.job = tu_clock_ns() ^ (uint64_t)getpid() << 40;
-  (void)mkdir(directory, 0777);
-  snprintf(path, sizeof path, "%s/tutti-%016llx-%u.trace", directory, (unsigned long long)named.job, named.rank);
-  trace.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (trace.fd >= 0 && map_file(trace.fd, TU_TRACE_HEAD_BYTES + bytes)) {
-    fill_head(trace.head, &named, bytes / sizeof(struct tu_trace_event));
-    return TUTTI_OK;
-  }
-  tu_fail(
-      error, TUTTI_ERR_ENVIRONMENT,
-      "environment: TUTTI_TRACE is '%.200s'; expected a directory with room for %llu bytes of each rank: %.300s: %s",
-      directory, (unsigned long long)bytes, path, strerror(errno));
-  if (trace.fd >= 0) (void)unlink(path);
-  end_trace();
-  return error->code;
-}
-
-tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank *who, struct tu_error *error) {
+tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error) {
   const char *directory = tu_env("TUTTI_TRACE");
   uint64_t bytes = RING_BYTES;
   char path[4096];
@@ -142,7 +116,6 @@ tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank
     err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
                   "environment: TUTTI_TRACE_BYTES is %llu; expected 4K to 64G bytes for the events of a rank",
                   (unsigned long long)bytes);
-  bytes -= bytes % sizeof(struct tu_trace_event);
   pthread_mutex_lock(&trace.lock);
   forget_before();
   if (err == TUTTI_OK && directory) {
@@ -162,6 +135,12 @@ tutti_err tu_trace_open(const struct tu_transport *t, const struct tu_trace_rank
   }
   pthread_mutex_unlock(&trace.lock);
   return err;
+}
+
+void tu_trace_close(const struct tu_transport *t) {
+  pthread_mutex_lock(&trace.lock);
+  if (trace.transport == t) forget_before();
+  pthread_mutex_unlock(&trace.lock);
 }
 
 /* ---- events ---- */

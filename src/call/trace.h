@@ -20,6 +20,8 @@ struct tu_trace_rank {
 /* Makes the file of this rank, if TUTTI_TRACE is set. A world that this process has joined before is
  * recorded no longer. Error: TUTTI_ERR_ENVIRONMENT. */
 tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error);
+/* Called before an endpoint closes: its world is recorded no longer. */
+void tu_trace_close(const struct tu_transport *t);
 /* From now on, the calls of this process are watched, if there is a trace, or the log wants it. The caller forgets the calls
  * that the world has kept (call/again.h). */
 void tu_trace_start(void);
