@@ -107,6 +107,8 @@ inline IntTile int_tile;
 inline comm::ParallelGroup<Floats> group;
 inline comm::AsyncSession session;
 EOM
+# shellcheck disable=SC2086
+g++ -std=c++17 $includes -x c++-header common.hpp -o common.hpp.gch # compiled once
 
 # piece STATUS FACTS CODE: compiles a function body, and checks facts of the compiler's errors.
 piece() {
