@@ -22,9 +22,9 @@ function(describe_test name file)
   if(directive MATCHES " waits ")
     set(share 1)
   endif()
-  # Among tests without known times, those of higher cost begin first.
+  # Among tests without known times, those of higher cost begin first, so that no long test runs alone at the end.
   set(cost 0)
-  if(timeout GREATER 180)
+  if(timeout GREATER 180 OR label STREQUAL slow)
     set(cost ${timeout})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77

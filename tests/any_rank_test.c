@@ -1,4 +1,4 @@
-/* test: slow timeout=300 */
+/* test: slow waits timeout=300 */
 /* any_rank_test.c: receives from any rank and of any tag, and probes: which message a receive gets, in which order, over
  * all ways in which messages cross, between threads, processes and simulated hosts. */
 #include "base/text.h"

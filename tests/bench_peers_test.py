@@ -1,3 +1,4 @@
+# test: fast waits timeout=180
 """bench_peers_test.py SOURCE BUILD: tests tools/bench-peers without peers: which cells are measured together, which
 results are compared, what happens if a program hangs, whether a table is read back as it was written, and whether the
 picture is valid."""

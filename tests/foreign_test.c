@@ -1,3 +1,4 @@
+/* test: fast waits timeout=180 */
 /* foreign_test.c: tutti_options.foreign: a rank that waits in a function of tutti advances another library, also while
  * it sleeps. Here rank 1 comes only after rank 0 has advanced that library CALLS times, which takes rank 0 past
  * polling and yielding. */

@@ -1,4 +1,4 @@
-/* test: fast */
+/* test: fast waits timeout=180 */
 /* life_test.c: processes that close descriptors, die while other ranks create communicators, or fork. The ranks are
  * real processes of a usual job. */
 #include <sched.h>

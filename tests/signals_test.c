@@ -1,3 +1,4 @@
+/* test: fast waits timeout=180 */
 /* signals_test.c: signals in windows, and the events of sessions: values, order, errors, time-outs, and ranks that die
  * or abort while others wait. On threads and on real processes. */
 #include "onesided.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# test: slow timeout=600
+# test: slow waits timeout=600
 """top_cases_test.py SOURCE BUILD: jobs in random trouble, each explained by `tutti top`.
 
 A seed determines the number of ranks (2 to 8), on one host or on two (TUTTI_HOST), what happens to one of them, the victim:

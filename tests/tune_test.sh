@@ -1,7 +1,7 @@
 #!/bin/bash
 # tune_test.sh SOURCE BUILD: the library reads the tables that `tutti tune` writes, and `tutti info` shows them. Errors
 # in tables and variables name the file and the line.
-# test: fast timeout=120
+# test: fast timeout=240
 set -u
 . "$1/tests/shell.sh"
 tutti=$2/tutti

@@ -1,3 +1,4 @@
+/* test: fast waits timeout=180 */
 /* wire_test.c: the wires between hosts, alone: two ends in one process exchange frames, close, and break off. Each test
  * runs for each kind of wire. The test fake_fabric runs them over a provider that fails in many ways; TEST_SEED repeats
  * one of its runs. */

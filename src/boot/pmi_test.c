@@ -1,3 +1,4 @@
+/* test: fast waits timeout=180 */
 /* pmi_test.c: tests of PMI-1 with a small server instead of a launcher: ranks that meet, and a server that refuses, talks
  * nonsense, is silent or ends, at each step. No rank may hang. */
 #include "boot/pmi.h"

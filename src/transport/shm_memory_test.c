@@ -1,3 +1,4 @@
+/* test: fast waits timeout=180 */
 /* shm_memory_test.c: tests the memory that the ranks of a host share: its size, and which processes get it. */
 #include "transport/shm_memory.h"
 
