@@ -220,7 +220,7 @@ static void test_sweep(void) { play_everywhere(sweep, THREADS | PROCESSES, test_
 
 /* ---- ranks that only test ---- */
 
-enum { TESTED_ITEMS = 100003, TESTED_TIMEOUT_MS = 6000 };
+enum { TESTED_ITEMS = 100003, TESTED_TIMEOUT_MS = 60000 };
 
 static tutti_err test_until_done(tutti_comm *comm, tutti_request **request, bool progresses) {
   bool done = false;
