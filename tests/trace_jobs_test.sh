@@ -137,6 +137,16 @@ test_fork() {
   is "calls" "$(of_json '[(c["count"], c["open"]) for c in o["calls"]], len(o["rank"])')" "([(2, 0)], 2)"
 }
 
+# Descriptors are the program's: the library writes into no file that has got the number of one of its own.
+test_closed() {
+  mkdir in files
+  (cd in && TUTTI_TRACE=t run 0 run -n 2 -- "$traced" closes 0 "files/mine" && cp -r t ..)
+  is "files" "$(ls files | wc -l)" 128
+  is "files of the program" "$(find files -type f -size +0 | wc -l)" 0
+  look t
+  is "calls" "$(of_json 'sum(c["count"] for c in o["calls"]), o["unread"]')" "(8, 0)"
+}
+
 test_ring() {
   TUTTI_TRACE=t TUTTI_TRACE_BYTES=4K run 0 run -n 2 -- "$traced" threads
   look t

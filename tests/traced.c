@@ -105,6 +105,19 @@ static void vary_sizes(tutti_comm *world) {
   for (size_t i = 1; i < SIZES; i++) must(tutti_allreduce(world, in, out, i, TUTTI_F64, TUTTI_SUM), "allreduce");
 }
 
+/* The program closes all descriptors, and opens files, which get the numbers that the library had. They stay empty. */
+static void close_all(tutti_comm *world, const char *name) {
+  char path[64];
+  double in[8] = {1}, out[8];
+  if (chdir("..") != 0) exit(1);
+  for (int fd = 3; fd < 256; fd++) close(fd);
+  for (int i = 0; i < 64; i++) {
+    snprintf(path, sizeof path, "%s.%u.%d", name, tutti_rank(world), i);
+    if (!fopen(path, "w")) exit(1);
+  }
+  for (size_t i = 1; i <= 8; i++) must(tutti_allreduce(world, in, out, i, TUTTI_F64, TUTTI_SUM), "allreduce");
+}
+
 static void fork_child(tutti_comm *world) {
   reduce(world);
   const pid_t child = fork();
@@ -144,6 +157,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "open") == 0) be_open(world);
   if (strcmp(what, "threads") == 0) run_threads(world);
   if (strcmp(what, "sizes") == 0) vary_sizes(world);
+  if (strcmp(what, "closes") == 0 && argc > 3) close_all(world, argv[3]);
   if (strcmp(what, "split") == 0) split(world);
   if (strcmp(what, "fork") == 0) fork_child(world);
   return tutti_comm_free(world) != TUTTI_OK;

@@ -28,17 +28,21 @@ bool (*tu_poll_execution)(struct tu_execution *e) = tu_execution_poll;
 bool tu_calls_are_watched;
 
 static struct {
-  int fd;
   struct tu_trace_head *head; /* and behind it the ring; NULL: there is no trace. Read and written atomically */
   const struct tu_transport *transport; /* of the world that records; the same */
   _Atomic uint32_t runs;
   pthread_mutex_t lock; /* of what follows, and of the end of the file */
+  /* The file, from the root on. It is opened for each record, because descriptors are the program's: it may close them, and get
+   * the numbers for files of its own. */
+  char *path;
+  dev_t device;
+  ino_t inode;
   uint32_t programs;
   uint64_t record_bytes, record_bytes_max; /* of all records */
   bool full;                               /* there was no room for the last one */
   uint64_t *comms;                         /* ids of the communicators that are recorded */
   uint32_t comm_count, comm_capacity;
-} trace = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+} trace = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the file ---- */
 
@@ -95,14 +99,31 @@ static void forget_before(void) {
   const struct tu_trace_head *head = get_head();
   if (head)
     (void)madvise(trace.head, TU_TRACE_HEAD_BYTES + head->capacity * sizeof(struct tu_trace_event), MADV_DONTNEED);
-  if (trace.fd >= 0) close(trace.fd);
+  free(trace.path);
   free(trace.comms);
-  trace.fd = -1;
+  trace.path = NULL;
   set_head(NULL);
   __atomic_store_n(&trace.transport, NULL, __ATOMIC_RELAXED);
   trace.comms = NULL;
   trace.comm_count = trace.comm_capacity = trace.programs = 0;
   trace.record_bytes = trace.record_bytes_max = 0;
+}
+
+/* Makes the file, and maps it. Returns NULL and sets errno if that fails. */
+static struct tu_trace_head *make_file(const char *path, uint64_t bytes) {
+  struct stat status;
+  struct tu_trace_head *head = NULL;
+  const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return NULL;
+  if (fstat(fd, &status) == 0 && map_file(fd, bytes, &head)) {
+    trace.path = realpath(path, NULL);
+    trace.device = status.st_dev;
+    trace.inode = status.st_ino;
+  }
+  const int why = errno;
+  close(fd);
+  errno = why;
+  return trace.path ? head : NULL;
 }
 
 tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error) {
@@ -122,16 +143,17 @@ tutti_err tu_trace_open(const struct tu_trace_rank *who, struct tu_error *error)
     if (named.job == 0) named.job = tu_clock_ns() ^ (uint64_t)getpid() << 40;
     (void)mkdir(directory, 0777);
     snprintf(path, sizeof path, "%s/tutti-%016llx-%u.trace", directory, (unsigned long long)named.job, named.rank);
-    trace.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (trace.fd < 0 || !map_file(trace.fd, TU_TRACE_HEAD_BYTES + bytes, &head))
+    if (!(head = make_file(path, TU_TRACE_HEAD_BYTES + bytes)))
       err = tu_fail(error, TUTTI_ERR_ENVIRONMENT,
                     "environment: TUTTI_TRACE is '%.200s'; expected a directory with room for %llu bytes of each rank: "
                     "%.300s: %s",
                     directory, (unsigned long long)bytes, path, strerror(errno));
-    else fill_head(head, &named, bytes / sizeof(struct tu_trace_event));
-    if (err != TUTTI_OK) forget_before();
-    else trace.record_bytes_max = tu_max(RECORDS_MIN, TU_TRACE_RECORDS * bytes);
-    if (err == TUTTI_OK) __atomic_store_n(&trace.transport, who->transport, __ATOMIC_RELAXED), set_head(head);
+  }
+  if (head) {
+    fill_head(head, &named, bytes / sizeof(struct tu_trace_event));
+    trace.record_bytes_max = tu_max(RECORDS_MIN, TU_TRACE_RECORDS * bytes);
+    __atomic_store_n(&trace.transport, who->transport, __ATOMIC_RELAXED);
+    set_head(head);
   }
   pthread_mutex_unlock(&trace.lock);
   return err;
@@ -212,6 +234,20 @@ void tu_call_failed(struct tutti_request *r) {
 
 /* ---- records ---- */
 
+/* Writes all, or nothing. */
+static bool write_at_end(const char *data, size_t bytes) {
+  struct stat status;
+  bool good = false;
+  const int fd = trace.path ? open(trace.path, O_WRONLY | O_CLOEXEC) : -1;
+  if (fd < 0) return false;
+  if (fstat(fd, &status) == 0 && status.st_dev == trace.device && status.st_ino == trace.inode) {
+    good = (size_t)pwrite(fd, data, bytes, status.st_size) == bytes;
+    if (!good) (void)!ftruncate(fd, status.st_size);
+  }
+  close(fd);
+  return good;
+}
+
 /* Appends a record. Returns false if there is no room. */
 static bool append(enum tu_trace_record_kind kind, const void *data, size_t bytes) {
   static const char zeros[8];
@@ -222,14 +258,11 @@ static bool append(enum tu_trace_record_kind kind, const void *data, size_t byte
   memcpy(whole, &head, sizeof head);
   memcpy(whole + sizeof head, data, bytes);
   memcpy(whole + sizeof head + bytes, zeros, rest);
-  const off_t end = lseek(trace.fd, 0, SEEK_END);
-  const bool fits = trace.record_bytes + all <= trace.record_bytes_max;
   errno = EFBIG;
-  const bool good = fits && (size_t)pwrite(trace.fd, whole, all, end) == all;
+  const bool fits = trace.record_bytes + all <= trace.record_bytes_max, good = fits && write_at_end(whole, all);
   if (!good && !trace.full && tu_logs(TU_LOG_WARN))
     tu_log(TU_LOG_WARN, "trace", "there is no room for a record of %zu bytes: %s; some calls are not recorded", all,
            strerror(errno));
-  if (fits && !good) (void)!ftruncate(trace.fd, end);
   trace.full = !good;
   trace.record_bytes += good ? all : 0;
   free(whole);
