@@ -148,7 +148,7 @@ test_closed() {
 }
 
 test_ring() {
-  TUTTI_TRACE=t TUTTI_TRACE_BYTES=4K run 0 run -n 2 -- "$traced" threads
+  TUTTI_TRACE=t TUTTI_TRACE_BYTES=4K run 0 run -n 2 -- "$traced" sizes
   look t
   has "lost events" "$out" "events were overwritten; TUTTI_TRACE_BYTES"
   is "lost" "$(of_json 'o["lost"] > 0')" True

@@ -1,7 +1,7 @@
 /* again.c: which requests a communicator keeps for calls that repeat an earlier one. */
 #include "call/again.h"
 
-#include "call/trace.h"
+#include "base/log.h"
 #include "comm/operations.h"
 
 const char tu_by_blocks;
@@ -16,7 +16,8 @@ static bool op_is_freed(const struct tutti_request *r) {
 bool tu_again_prepare(struct tutti_request *r) {
   struct tu_execution *e = &r->execution;
   if (r->ready && !r->comm->pace && !op_is_freed(r)) return true;
-  r->ready = r->place && !tu_calls_are_watched && !op_is_freed(r) &&
+  /* A call that repeats an earlier one does not log itself. */
+  r->ready = r->place && !tu_logs(TU_LOG_DEBUG) && !op_is_freed(r) &&
              tu_execution_goes_straight(e, r->in_data, r->out_data) &&
              tu_execution_prepare_straight(e, r->in_data, r->out_data);
   return r->ready;

@@ -25,6 +25,7 @@
 #define RECORDS_MIN ((uint64_t)1 << 20)
 
 bool (*tu_poll_execution)(struct tu_execution *e) = tu_execution_poll;
+bool (*tu_poll_straight)(struct tu_execution *e, uint32_t looks) = tu_execution_poll_straight;
 bool tu_calls_are_watched;
 
 static struct {
@@ -167,29 +168,50 @@ void tu_trace_close(const struct tu_transport *t) {
 
 /* ---- events ---- */
 
-static void record(const struct tu_trace_event *event) {
-  struct tu_trace_head *head = get_head();
-  if (!head) return;
+/* A thread takes places of the ring by the dozen, because an atomic addition waits for the stores before it, and those into
+ * the ring miss the caches. Places that it does not need remain without an event. */
+enum { PLACES = 48 };
+static _Thread_local struct {
+  struct tu_trace_head *head; /* trace of the places */
+  uint64_t next, end;
+} own;
+
+static struct tu_trace_event *place_at(struct tu_trace_head *head, uint64_t number) {
   struct tu_trace_event *ring = (struct tu_trace_event *)(void *)((unsigned char *)head + TU_TRACE_HEAD_BYTES);
-  const uint64_t number = __atomic_fetch_add(&head->written, 1, __ATOMIC_RELAXED);
-  struct tu_trace_event *place = &ring[number % head->capacity];
-  __atomic_store_n(&place->kind, TU_TRACE_NONE, __ATOMIC_RELEASE);
+  return &ring[number % head->capacity];
+}
+
+static void take_places(struct tu_trace_head *head) {
+  own.head = head;
+  own.next = __atomic_fetch_add(&head->written, PLACES, __ATOMIC_RELAXED);
+  own.end = own.next + PLACES;
+  for (uint64_t i = own.next; i < own.end && own.end > head->capacity; i++)
+    __atomic_store_n(&place_at(head, i)->kind, TU_TRACE_NONE, __ATOMIC_RELEASE);
+}
+
+/* Returns where the event is; NULL: there is no trace. */
+static struct tu_trace_event *record(const struct tu_trace_event *event) {
+  struct tu_trace_head *head = get_head();
+  if (!head) return NULL;
+  if (own.head != head || own.next == own.end) take_places(head);
+  struct tu_trace_event *place = place_at(head, own.next++);
   place->end_ns = event->end_ns;
   place->took_ns = event->took_ns;
   place->run = event->run;
   place->at = event->at;
   place->bytes = event->bytes;
   __atomic_store_n(&place->kind, event->kind, __ATOMIC_RELEASE);
+  return place;
 }
 
 static void tell(struct tu_teller *t, uint32_t instruction, size_t bytes, bool last) {
   const uint64_t now = tu_clock_ns();
-  record(&(struct tu_trace_event){.end_ns = now,
-                                  .took_ns = (uint32_t)tu_min(now - t->since_ns, UINT32_MAX),
-                                  .run = t->run,
-                                  .at = instruction,
-                                  .kind = last ? TU_TRACE_LAST : TU_TRACE_STEP,
-                                  .bytes = bytes});
+  t->latest = record(&(struct tu_trace_event){.end_ns = now,
+                                              .took_ns = (uint32_t)tu_min(now - t->since_ns, UINT32_MAX),
+                                              .run = t->run,
+                                              .at = instruction,
+                                              .kind = last ? TU_TRACE_LAST : TU_TRACE_STEP,
+                                              .bytes = bytes});
   t->since_ns = now;
 }
 
@@ -198,13 +220,17 @@ static uint32_t peer_of(const struct tu_execution *e) {
   return e->program->from_any && e->expected->receiver ? e->expected->receiver->peer : TU_NONE;
 }
 
+/* The end of a collective is noted in the event of its last instruction, if that is the latest. */
 static void record_end(struct tu_execution *e, enum tu_trace_kind kind) {
-  record(&(struct tu_trace_event){.end_ns = tu_clock_ns(),
-                                  .run = e->teller->run,
-                                  .at = peer_of(e),
-                                  .kind = (uint32_t)kind,
-                                  .bytes = (uint32_t)e->tag});
-  e->teller->run = 0;
+  struct tu_teller *t = e->teller;
+  struct tu_trace_event *latest = t->latest;
+  if (kind == TU_TRACE_END && latest && latest->run == t->run && latest->kind == TU_TRACE_LAST &&
+      !e->program->point_to_point)
+    __atomic_store_n(&latest->kind, TU_TRACE_DONE, __ATOMIC_RELEASE);
+  else
+    record(&(struct tu_trace_event){
+        .end_ns = tu_clock_ns(), .run = t->run, .at = peer_of(e), .kind = (uint32_t)kind, .bytes = (uint32_t)e->tag});
+  t->run = 0;
 }
 
 /* A wait that is longer than an event can tell is several. */
@@ -225,6 +251,39 @@ static bool poll_and_record(struct tu_execution *e) {
   const bool moved = tu_execution_poll_and_tell(e);
   if (e->unfinished == 0 && !e->mismatch) record_end(e, TU_TRACE_END);
   return moved;
+}
+
+static bool is_recorded(const struct tu_transport *t) {
+  return get_head() && t == __atomic_load_n(&trace.transport, __ATOMIC_RELAXED);
+}
+
+static void record_begin(struct tu_teller *t, uint64_t number) {
+  while (t->run == 0) t->run = atomic_fetch_add_explicit(&trace.runs, 1, memory_order_relaxed) + 1;
+  t->since_ns = tu_clock_ns();
+  t->latest = NULL;
+  record(&(struct tu_trace_event){
+      .end_ns = t->since_ns, .run = t->run, .at = t->program, .kind = TU_TRACE_BEGIN, .bytes = number});
+}
+
+/* On the fast path a call begins with its first poll: it has been recorded before, by tu_call_watch. The clock is read at
+ * each look, so that an instruction does not seem to take the time in which it had to wait. */
+static bool poll_straight_and_record(struct tu_execution *e, uint32_t looks) {
+  struct tu_teller *t = e->teller;
+  if (!t || t->program == 0) return tu_execution_poll_straight(e, looks);
+  if (t->run == 0) {
+    if (e->head > 0 || !is_recorded(e->mover->transport)) return tu_execution_poll_straight(e, looks);
+    memset(t->told, 0, e->program->instruction_count * sizeof *t->told);
+    record_begin(t, e->tag >> 32);
+  } else {
+    t->since_ns = tu_clock_ns();
+  }
+  for (; !tu_execution_tell_straight(e); looks--) {
+    if (looks == 0) return false;
+    tu_pause();
+    t->since_ns = tu_clock_ns();
+  }
+  record_end(e, TU_TRACE_END);
+  return true;
 }
 
 void tu_call_failed(struct tutti_request *r) {
@@ -400,30 +459,22 @@ static bool prepare(struct tutti_request *r) {
   if (!t || r->traced == 0) return false;
   memset(t, 0, sizeof *t + told);
   t->tell = tell;
+  t->program = r->traced;
   return true;
 }
 
 void tu_call_watch(struct tutti_request *r) {
   if (tu_logs(TU_LOG_DEBUG)) log_call(r);
   struct tu_trace_head *head = get_head();
-  if (!head || r->comm->transport != __atomic_load_n(&trace.transport, __ATOMIC_RELAXED)) return;
-  if (!prepare(r)) {
-    __atomic_fetch_add(&head->left_out, 1, __ATOMIC_RELAXED);
-    return;
-  }
-  uint32_t run = 0;
-  while (run == 0) run = atomic_fetch_add_explicit(&trace.runs, 1, memory_order_relaxed) + 1;
-  r->execution.teller->run = run;
-  record(&(struct tu_trace_event){.end_ns = tu_clock_ns(),
-                                  .run = run,
-                                  .at = r->traced,
-                                  .kind = TU_TRACE_BEGIN,
-                                  .bytes = r->program->point_to_point ? r->tag : r->number});
+  if (!head || !is_recorded(r->comm->transport)) return;
+  if (prepare(r)) record_begin(r->execution.teller, r->program->point_to_point ? r->tag : r->number);
+  else __atomic_fetch_add(&head->left_out, 1, __ATOMIC_RELAXED);
 }
 
 void tu_trace_start(void) {
   const bool traced = get_head() != NULL;
   tu_calls_are_watched = traced || tu_logs(TU_LOG_DEBUG);
   tu_poll_execution = traced ? poll_and_record : tu_execution_poll;
+  tu_poll_straight = traced ? poll_straight_and_record : tu_execution_poll_straight;
   tu_when_waited = traced ? record_wait : NULL;
 }

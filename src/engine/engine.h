@@ -47,7 +47,9 @@ struct tu_teller {
   /* Called whenever an instruction has advanced by `bytes` bytes, and finished if `last`. */
   void (*tell)(struct tu_teller *teller, uint32_t instruction, size_t bytes, bool last);
   uint64_t since_ns; /* time until which the teller has been told; its own */
-  uint32_t run;      /* number of the run; its own */
+  uint32_t run;      /* number of the run; 0: none is told of; its own */
+  uint32_t program;  /* number of the program; its own */
+  void *latest;      /* what it has recorded of the run at last; its own */
   size_t told[];     /* [instruction_count]: bytes that it knows of; SIZE_MAX: and that the instruction is finished */
 };
 
@@ -144,6 +146,8 @@ void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
 /* Runs the instructions one after the other. When one has to wait for a message or a credit, polls for it, in this call
  * at most `looks` times in total. Returns true if the run is finished. */
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
+/* Runs the instructions that need not wait, and tells e->teller of each. Returns true if the run is finished. */
+bool tu_execution_tell_straight(struct tu_execution *e);
 /* Leaves the fast path. From now on, tu_execution_poll advances the run. */
 void tu_execution_leave_straight(struct tu_execution *e);
 /* Returns the rank for whose message or credit an execution on the fast path waits now; TU_NONE: for none. */

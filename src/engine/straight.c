@@ -212,6 +212,18 @@ bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
   return head == count;
 }
 
+bool tu_execution_tell_straight(struct tu_execution *e) {
+  const struct tu_program *p = e->program;
+  uint32_t head = e->head, none = 0;
+  for (; head < p->instruction_count && carry_out(e, &e->hops[head], &none); head++) {
+    const uint32_t instruction = p->order[head];
+    e->teller->told[instruction] = SIZE_MAX;
+    e->teller->tell(e->teller, instruction, p->instructions[instruction].bytes, true);
+  }
+  e->head = head;
+  return head == p->instruction_count;
+}
+
 uint32_t tu_execution_awaits_straight(const struct tu_execution *e) {
   if (e->head == e->program->instruction_count) return TU_NONE;
   const struct tu_hop *hop = &e->hops[e->head];

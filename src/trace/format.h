@@ -40,7 +40,8 @@ enum tu_trace_kind {
   /* The call has ended. at: sender of a message from any rank, or UINT32_MAX; bytes: tag of a message */
   TU_TRACE_END,
   TU_TRACE_FAILED, /* the call has failed; the same */
-  TU_TRACE_WAITED  /* the rank has waited for rank `at` of the call's communicator */
+  TU_TRACE_WAITED, /* the rank has waited for rank `at` of the call's communicator */
+  TU_TRACE_DONE    /* TU_TRACE_LAST, and the end of a collective; who reads it makes two events of it */
 };
 
 struct tu_trace_event {

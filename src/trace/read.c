@@ -113,11 +113,15 @@ static int compare_events(const void *a, const void *b) {
 static void read_events(struct tu_traced_rank *rank, const unsigned char *at, uint64_t places) {
   const uint64_t written = tu_min(rank->head.written, places);
   rank->lost = rank->head.written - written;
-  rank->events = tu_allocate(written, sizeof *rank->events);
+  rank->events = tu_allocate(2 * written, sizeof *rank->events);
   for (uint64_t i = 0; i < written; i++) {
     struct tu_trace_event *e = &rank->events[rank->event_count];
     memcpy(e, at + i * sizeof *e, sizeof *e);
-    rank->event_count += e->kind > TU_TRACE_NONE && e->kind <= TU_TRACE_WAITED && e->run != 0;
+    rank->event_count += e->kind > TU_TRACE_NONE && e->kind <= TU_TRACE_DONE && e->run != 0;
+    if (e->kind != TU_TRACE_DONE || e->run == 0) continue;
+    e->kind = TU_TRACE_LAST;
+    rank->events[rank->event_count++] =
+        (struct tu_trace_event){.end_ns = e->end_ns, .run = e->run, .at = TU_NONE, .kind = TU_TRACE_END};
   }
   if (rank->event_count > 1) qsort(rank->events, rank->event_count, sizeof *rank->events, compare_events);
 }
