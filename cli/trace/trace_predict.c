@@ -60,9 +60,11 @@ static double predict(const struct trace_job *job, const struct tu_traced_progra
 /* Returns true if the trace has messages enough to tell the costs of a program's, or they are given. */
 static bool is_known(const struct tu_traced_program *p, const struct tu_sim_cost *given,
                      const struct tu_traced_costs *measured) {
-  const bool is_long = tu_max(p->head.bytes, p->head.moved) > TU_TRACE_SHORT_BYTES;
-  return p->head.message_count == 0 ||
-         ((given->alpha >= 0 || measured->alpha_s > 0) && (given->beta >= 0 || measured->beta_s > 0 || !is_long));
+  const bool alpha = given->alpha >= 0 || measured->alpha_s > 0, beta = given->beta >= 0 || measured->beta_s > 0;
+  bool known = true;
+  for (uint32_t i = 0; i < p->head.step_count && known; i++)
+    if (p->steps[i].message_count > 0) known = p->steps[i].bytes > TU_TRACE_SHORT_BYTES ? beta : alpha;
+  return known;
 }
 
 void trace_predict(struct trace_job *job, struct tu_sim_cost *cost) {

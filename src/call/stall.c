@@ -10,6 +10,7 @@
 
 #include "call/look.h"
 #include "call/trace.h"
+#include "comm/chain.h"
 #include "comm/stats.h"
 
 /* maximum number of polls of a fast-path call between two decisions whether to go on polling */
@@ -69,17 +70,24 @@ static int look_and_release(void *context) {
   return ms;
 }
 
-/* Notes the rank for which the oldest open request waits, if there is one. */
+/* Notes the rank for which the oldest open request waits, if there is one. Of several, one that has not started the call:
+ * others may only wait for that one themselves. */
 static void find_awaited(struct tutti_comm *comm, struct tu_stall *s) {
-  if (!comm->first) return;
+  const struct tutti_request *oldest = comm->first;
+  if (!oldest) return;
   memset(comm->waits_for, 0, comm->ranks * sizeof *comm->waits_for);
-  tu_execution_blockers(&comm->first->execution, comm->waits_for);
-  for (uint32_t r = 0; r < comm->ranks; r++)
-    if (comm->waits_for[r] && r != comm->rank) {
-      s->awaits = r + 1;
-      s->run = comm->first->execution.teller ? comm->first->execution.teller->run : 0;
-      return;
-    }
+  tu_execution_blockers(&oldest->execution, comm->waits_for);
+  uint32_t awaited = TU_NONE;
+  for (uint32_t r = 0; r < comm->ranks; r++) {
+    if (!comm->waits_for[r] || r == comm->rank) continue;
+    if (awaited == TU_NONE) awaited = r;
+    if (oldest->number == 0 || tu_chain_has_come(comm, oldest->number, r)) continue;
+    awaited = r;
+    break;
+  }
+  if (awaited == TU_NONE) return;
+  s->awaits = awaited + 1;
+  s->run = oldest->execution.teller ? oldest->execution.teller->run : 0;
 }
 
 bool tu_stall(struct tutti_comm *comm, struct tu_stall *s) {
