@@ -259,7 +259,7 @@ print(len(o["jobs"]), j["pid"], j["host"], j["launcher"], j["size"], j["seen"], 
   has_facts "the rest" "$(cat out)" "job $pid: 4 ranks, for|stopped"
   is "lines" "$(wc -l <err)" 5
   # Without JOB, and with a JOB of the other host.
-  has_facts "list" "$(at_h0 "$tutti" top --hosts h1 | grep "^ *$pid -")" " 4 |3 ranks wait for rank 2"
+  has_facts "list" "$(at_h0 "$tutti" top --hosts h1 | grep -E "(^| )$pid -")" " 4 |3 ranks wait for rank 2"
   # From a host without ranks.
   by_hand[4]=${by_hand[0]} by_hand[5]=${by_hand[1]}
   elsewhere() { at_h0 unshare --mount sh -c 'for pid in $0; do mount -t tmpfs none "/proc/$pid"; done; exec "$@"' "${by_hand[*]:4}" "$@"; }
