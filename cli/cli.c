@@ -1,6 +1,7 @@
 /* cli.c: code common to all verbs: option parsing, help texts and error messages. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,14 @@ int cli_fail(const char *verb, int exit_code, const char *format, ...) {
   if (cli_before_message) cli_before_message();
   fprintf(stderr, "tutti %s: %s\n", verb, sentence);
   return exit_code;
+}
+
+int cli_write_text(const char *verb, const char *path, const struct tu_text *text) {
+  FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+  if (!file) return cli_fail(verb, CLI_FAILED, "%s: %s", path, strerror(errno));
+  bool good = fwrite(text->chars, 1, text->length, file) == text->length;
+  good &= (file == stdout ? fflush(file) : fclose(file)) == 0;
+  return good ? CLI_GOOD : cli_fail(verb, CLI_FAILED, "%s: %s", path, strerror(errno));
 }
 
 void (*cli_before_message)(void);

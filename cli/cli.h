@@ -3,7 +3,7 @@
 #ifndef CLI_H
 #define CLI_H
 
-#include "base/base.h"
+#include "base/text.h"
 
 enum { CLI_GOOD = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -68,6 +68,8 @@ extern void (*cli_before_message)(void);
 
 /* Prints "tutti VERB: MESSAGE" to standard error; returns exit_code. */
 int cli_fail(const char *verb, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Writes a text to a file; "-" is standard output. Returns CLI_GOOD, or reports why it could not be written. */
+int cli_write_text(const char *verb, const char *path, const struct tu_text *text);
 /* The option --json, for a verb's table of options. */
 #define JSON_OPTION(target) \
   { "--json", CLI_FLAG, target, NULL, "print one JSON object" }

@@ -315,14 +315,6 @@ static void print_table(const struct scene *s, const struct sim_plan_name *plan,
              r->retrained[l]);
 }
 
-static int write_file(const char *path, const struct tu_text *text) {
-  FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-  if (!file) return cli_fail("sim", CLI_FAILED, "%s: %s", path, strerror(errno));
-  bool good = fwrite(text->chars, 1, text->length, file) == text->length;
-  if (file != stdout) good &= fclose(file) == 0;
-  return good ? CLI_GOOD : cli_fail("sim", CLI_FAILED, "%s: %s", path, strerror(errno));
-}
-
 static int write_pictures(const struct sim_cluster_question *q, struct scene *s, const struct sim_plan_name *plan,
                           uint32_t ranks, const struct tu_sim_cluster_report *r) {
   char title[200];
@@ -338,13 +330,13 @@ static int write_pictures(const struct sim_cluster_question *q, struct scene *s,
   struct tu_text text = {0};
   if (q->trace) {
     tu_draw_timeline_trace(&what, &text);
-    code = write_file(q->trace, &text);
+    code = cli_write_text("sim", q->trace, &text);
   }
   tu_text_fini(&text);
   text = (struct tu_text){0};
   if (q->page && code == CLI_GOOD) {
     tu_draw_timeline_html(&what, &text);
-    code = write_file(q->page, &text);
+    code = cli_write_text("sim", q->page, &text);
   }
   tu_text_fini(&text);
   return code;
@@ -355,7 +347,7 @@ static int write_graph(const char *path, const struct scene *s, const struct sim
   struct tu_text text = {0};
   struct tu_error error;
   tutti_err err = tu_sim_graph_text(sim, (double)plan->bytes, &s->where, &text, &error);
-  int code = err == TUTTI_OK ? write_file(path, &text) : fail(&error);
+  int code = err == TUTTI_OK ? cli_write_text("sim", path, &text) : fail(&error);
   tu_text_fini(&text);
   return code;
 }

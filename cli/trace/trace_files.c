@@ -176,14 +176,6 @@ void trace_close(struct trace_job *job) {
 
 /* ---- the timeline ---- */
 
-static int write_text(const char *verb, const char *path, const struct tu_text *text) {
-  FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-  if (!file) return cli_fail(verb, CLI_FAILED, "%s: %s", path, strerror(errno));
-  bool good = fwrite(text->chars, 1, text->length, file) == text->length;
-  good &= (file == stdout ? fflush(file) : fclose(file)) == 0;
-  return good ? CLI_GOOD : cli_fail(verb, CLI_FAILED, "%s: %s", path, strerror(errno));
-}
-
 int trace_write(const char *verb, const struct trace_job *job, double from_s, double until_s, const char *trace,
                 const char *page) {
   struct tu_traced_line line;
@@ -209,7 +201,7 @@ int trace_write(const char *verb, const struct trace_job *job, double from_s, do
     struct tu_text text = {0};
     if (!names[i]) continue;
     draw[i](&what, &text);
-    code = write_text(verb, names[i], &text);
+    code = cli_write_text(verb, names[i], &text);
     tu_text_fini(&text);
   }
   tu_ring_fini(&ring);
