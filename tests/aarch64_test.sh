@@ -53,6 +53,9 @@ rings_test rings_grow_when_worn | rings take their memory from the segment, whic
 rings_test rings_grow_while_in_use | rings take their memory from the segment, which is short here
 run_hosts_test * | prctl(PR_SET_CHILD_SUBREAPER) is refused, so processes stay behind
 run_test leaves_nothing_behind | prctl(PR_SET_CHILD_SUBREAPER) is refused
+top_test * | /proc/self/stat has a start time of qemu's own, so tutti top takes all ranks for dead
+trace_jobs_test closed | closes descriptors of qemu, too
+trace_jobs_test fork | a child of fork is not noticed (see life_test)
 transport_test a_life_is_that_of_the_memory | MADV_DONTFORK does nothing; /proc/self/stat has a start time of qemu's own
 transport_test deregistering_may_fail | tutti_register
 transport_test memory_needs_no_descriptor | tutti_register

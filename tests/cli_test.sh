@@ -507,7 +507,8 @@ test_completion() {
   is "standard error" "$err" ""
   cp out.txt completion.bash
   bash -n completion.bash 2>err.txt || complain "not bash: $(cat err.txt)"
-  is "an installed script" "$(diff completion.bash "$build/completion/tutti" 2>&1)" ""
+  # A build for another machine has none, because it cannot start the command.
+  [ ! -d "$build/completion" ] || is "an installed script" "$(diff completion.bash "$build/completion/tutti" 2>&1)" ""
   is "verbs" "$(suggest tutti '' | tr ' ' '\n' | sort | tr '\n' ' ')" \
     "$({ echo help; "$tutti" help | awk '/^  / { print $1 }'; } | sort | tr '\n' ' ')"
   is "a verb" "$(suggest tutti be)" bench
@@ -537,7 +538,7 @@ test_completion() {
   TUTTI_WRONG=1 run 0 completion zsh
   is "standard error" "$err" ""
   has "head" "$(head -1 out.txt)" "#compdef tutti"
-  is "an installed script" "$(diff out.txt "$build/completion/_tutti" 2>&1)" ""
+  [ ! -d "$build/completion" ] || is "an installed script" "$(diff out.txt "$build/completion/_tutti" 2>&1)" ""
   if command -v zsh >/dev/null; then zsh -n out.txt 2>err.txt || complain "not zsh: $(cat err.txt)"
   else skip "zsh not found"; fi
   run 2 completion fish
