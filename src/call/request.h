@@ -43,15 +43,12 @@ struct tutti_request {
   void *own_op_context;
   struct tu_call_facts facts;
   const struct tu_algorithm *algorithm; /* NULL: the call has a plan of the program */
-  struct tu_build built;                /* how the plan was built; `algorithm` NULL: it has not been built */
-  size_t longest_bytes;                 /* size of the longest buffer of any rank; SIZE_MAX: not all ranks know it */
   bool canonical;                       /* the result has the bits of the canonical order */
   const void *in_data;
   void *out_data;
   tutti_on_ready *on_ready;
   void *on_ready_context;
   uint32_t tag;
-  uint32_t traced;        /* number of the program in the trace of this rank (call/trace.h); 0: none */
   tutti_message *message; /* of the program; NULL: not wanted */
   uint64_t number;        /* sequence number of the collective; 0: send or recv */
   int timeout_ms;
@@ -69,13 +66,17 @@ struct tutti_request {
   struct tu_error error; /* outcome of the completed request */
   /* address of the tu_thread (thread state) of the thread that started the request */
   const void *starter;
-  struct tutti_request *previous, *next;               /* neighbours in the communicator's list of open requests */
-  struct tutti_request *idle_next, *idle_previous;     /* neighbours in the communicator's cache of idle requests */
-  struct tutti_request *bucket_next, *bucket_previous; /* neighbours in its bucket of that cache */
-  size_t bytes;                                        /* memory that it holds, about */
+  struct tutti_request *previous, *next;           /* neighbours in the communicator's list of open requests */
+  struct tutti_request *idle_next, *idle_previous; /* neighbours in the communicator's cache of idle requests */
   struct tutti_request **children; /* requests of the calls of a group; NULL: the request is not a group */
   size_t child_count;
   struct tu_leaf_sum *leaves; /* what this rank adds up when the request starts; NULL: nothing */
+  /* ---- what short calls do not use ---- */
+  struct tu_build built; /* how the plan was built; `algorithm` NULL: it has not been built */
+  size_t longest_bytes;  /* size of the longest buffer of any rank; SIZE_MAX: not all ranks know it */
+  uint32_t traced;       /* number of the program in the trace of this rank (call/trace.h); 0: none */
+  struct tutti_request *bucket_next, *bucket_previous; /* neighbours in its bucket of that cache */
+  size_t bytes;                                        /* memory that it holds, about */
 };
 
 static inline enum tu_request_state tu_request_state(const struct tutti_request *r) {

@@ -76,7 +76,6 @@ struct tutti_comm {
   struct tu_awaited *awaited;         /* [ranks]: how long this rank has waited for each (stats.h) */
   uint64_t number;                    /* sequence number of the last collective that was started; 0: none */
   struct tutti_request *first, *last; /* open requests, in the order in which they were started */
-  struct tutti_request *turn; /* open request at which the next pass begins, after the oldest; NULL: after them */
   uint32_t open_requests;
   struct tu_stall probes; /* state of the wait that repeated calls of tutti_probe without a wait form */
   struct tu_stall tests;  /* state of the wait that repeated calls of tutti_test_some form */
@@ -85,8 +84,7 @@ struct tutti_comm {
   /* neighbours in the process's list of communicators with open requests (queue.c) */
   struct tutti_comm *busy_before, *busy_after;
   bool listed; /* true: the communicator is in the process's list of communicators with open requests */
-  struct tutti_request *idle, *idle_last;         /* the one that was used last comes first */
-  struct tutti_request *idle_of[TU_IDLE_BUCKETS]; /* the same, by a hash of their signatures */
+  struct tutti_request *idle, *idle_last; /* the one that was used last comes first */
   uint32_t idle_count;
   size_t idle_bytes; /* memory of the idle requests, about */
   /* [slot of this rank's board of published calls]: id of the request whose call the slot shows */
@@ -117,6 +115,9 @@ struct tutti_comm {
   /* the rank with which the last tu_note_departed began; each call checks 64 ranks, and the next call begins after
    * them */
   uint32_t looked;
+  /* ---- what short calls do not use, apart from what they do ---- */
+  struct tutti_request *turn; /* open request at which the next pass begins, after the oldest; NULL: after them */
+  struct tutti_request *idle_of[TU_IDLE_BUCKETS]; /* the idle requests, by a hash of their signatures */
 };
 
 #endif
