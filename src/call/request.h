@@ -74,7 +74,6 @@ struct tutti_request {
   /* ---- what short calls do not use ---- */
   struct tu_build built; /* how the plan was built; `algorithm` NULL: it has not been built */
   size_t longest_bytes;  /* size of the longest buffer of any rank; SIZE_MAX: not all ranks know it */
-  uint32_t traced;       /* number of the program in the trace of this rank (call/trace.h); 0: none */
   struct tutti_request *bucket_next, *bucket_previous; /* neighbours in its bucket of that cache */
   size_t bytes;                                        /* memory that it holds, about */
 };

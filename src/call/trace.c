@@ -1,4 +1,4 @@
-/* trace.c: records what this rank does. Each thread draws a place in the ring, and writes the kind of the event last, so an
+/* trace.c: records what this rank does. Each thread draws places in the ring, and writes the kind of an event last, so an
  * event that a killed rank has not finished has none. */
 #include "call/trace.h"
 
@@ -189,11 +189,16 @@ static void take_places(struct tu_trace_head *head) {
     __atomic_store_n(&place_at(head, i)->kind, TU_TRACE_NONE, __ATOMIC_RELEASE);
 }
 
+/* Returns true if other threads have gone round the ring since this thread took its places: they may be others' now. */
+static bool are_lost(const struct tu_trace_head *head) {
+  return __atomic_load_n(&head->written, __ATOMIC_RELAXED) - own.next > head->capacity;
+}
+
 /* Returns where the event is; NULL: there is no trace. */
 static struct tu_trace_event *record(const struct tu_trace_event *event) {
   struct tu_trace_head *head = get_head();
   if (!head) return NULL;
-  if (own.head != head || own.next == own.end) take_places(head);
+  if (own.head != head || own.next == own.end || are_lost(head)) take_places(head);
   struct tu_trace_event *place = place_at(head, own.next++);
   place->end_ns = event->end_ns;
   place->took_ns = event->took_ns;
@@ -257,7 +262,9 @@ static bool is_recorded(const struct tu_transport *t) {
   return get_head() && t == __atomic_load_n(&trace.transport, __ATOMIC_RELAXED);
 }
 
-static void record_begin(struct tu_teller *t, uint64_t number) {
+static void record_begin(struct tu_execution *e, uint64_t number) {
+  struct tu_teller *t = e->teller;
+  memset(t->told, 0, e->program->instruction_count * sizeof *t->told);
   while (t->run == 0) t->run = atomic_fetch_add_explicit(&trace.runs, 1, memory_order_relaxed) + 1;
   t->since_ns = tu_clock_ns();
   t->latest = NULL;
@@ -272,8 +279,7 @@ static bool poll_straight_and_record(struct tu_execution *e, uint32_t looks) {
   if (!t || t->program == 0) return tu_execution_poll_straight(e, looks);
   if (t->run == 0) {
     if (e->head > 0 || !is_recorded(e->mover->transport)) return tu_execution_poll_straight(e, looks);
-    memset(t->told, 0, e->program->instruction_count * sizeof *t->told);
-    record_begin(t, e->tag >> 32);
+    record_begin(e, e->tag >> 32);
   } else {
     t->since_ns = tu_clock_ns();
   }
@@ -448,26 +454,23 @@ static void log_call(const struct tutti_request *r) {
 
 /* Gives the request a teller, and records its program. Returns false if there is no room for that. */
 static bool prepare(struct tutti_request *r) {
-  const size_t told = r->program->instruction_count * sizeof(size_t);
-  if (r->traced == 0) {
-    pthread_mutex_lock(&trace.lock);
-    r->traced = append_program(r);
-    pthread_mutex_unlock(&trace.lock);
-  }
-  if (!r->execution.teller) r->execution.teller = tu_try_allocate(1, sizeof *r->execution.teller + told);
-  struct tu_teller *t = r->execution.teller;
-  if (!t || r->traced == 0) return false;
-  memset(t, 0, sizeof *t + told);
-  t->tell = tell;
-  t->program = r->traced;
-  return true;
+  struct tu_teller **t = &r->execution.teller;
+  if (!*t) *t = tu_try_allocate(1, sizeof **t + r->program->instruction_count * sizeof *(*t)->told);
+  if (!*t) return false;
+  (*t)->tell = tell;
+  (*t)->run = 0;
+  if ((*t)->program != 0) return true;
+  pthread_mutex_lock(&trace.lock);
+  (*t)->program = append_program(r);
+  pthread_mutex_unlock(&trace.lock);
+  return (*t)->program != 0;
 }
 
 void tu_call_watch(struct tutti_request *r) {
   if (tu_logs(TU_LOG_DEBUG)) log_call(r);
   struct tu_trace_head *head = get_head();
   if (!head || !is_recorded(r->comm->transport)) return;
-  if (prepare(r)) record_begin(r->execution.teller, r->program->point_to_point ? r->tag : r->number);
+  if (prepare(r)) record_begin(&r->execution, r->program->point_to_point ? r->tag : r->number);
   else __atomic_fetch_add(&head->left_out, 1, __ATOMIC_RELAXED);
 }
 
