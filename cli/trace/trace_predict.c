@@ -46,8 +46,7 @@ static double predict(const struct trace_job *job, const struct tu_traced_progra
   struct tu_placement *placement = NULL;
   struct tu_build what;
   struct tu_sim_report report = {.time_s = NAN};
-  if (p->head.collective == TUTTI_SEND || p->head.collective == TUTTI_RECV)
-    return cost->alpha + cost->beta * (double)p->head.moved;
+  if (tu_traced_is_pair(p)) return cost->alpha + cost->beta * (double)p->head.moved;
   if (describe(job, p, &placement, &what)) {
     struct tu_sim *sim = tu_sim_build(&what);
     tu_sim_run(sim, (double)p->head.bytes, cost, &report);

@@ -30,8 +30,8 @@ struct sights {
 struct aligner {
   struct tu_trace *trace;
   bool *aligned; /* [hosts] */
-  uint32_t *
-      first; /* [hosts + 1]: the messages between a host and others are list[first[host]] to list[first[host + 1] - 1] */
+  /* [hosts + 1]: the messages between a host and others are list[first[host]] to list[first[host + 1] - 1] */
+  uint32_t *first;
   uint32_t *list;         /* indices of messages */
   uint64_t *from, *until; /* [hosts]: begin of its first call, end of its last one */
 };

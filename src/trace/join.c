@@ -56,7 +56,7 @@ static void add_end(struct ends *ends, const struct tu_trace *t, const struct tu
   const struct tu_traced_call *call = &rank->calls[at->call];
   const struct tu_traced_program *p = call->program;
   const uint32_t mine = p->comm->rank;
-  const bool pair = p->head.collective == TUTTI_SEND || p->head.collective == TUTTI_RECV;
+  const bool pair = tu_traced_is_pair(p);
   const uint32_t peer = pair ? call->peer : m->peer;
   if (peer == TU_NONE || (pair && rank->lost + rank->unread > 0)) return; /* which of them is not known */
   ends->list = tu_grow(ends->list, ends->count, &ends->capacity, sizeof *ends->list);

@@ -57,6 +57,10 @@ static inline int tu_traced_compare_comms(const struct tu_traced_comm *a, const 
 static inline uint64_t tu_traced_begin(const struct tu_trace_event *e) {
   return e->end_ns > e->took_ns ? e->end_ns - e->took_ns : 0;
 }
+/* Returns true for a program of send or recv. */
+static inline bool tu_traced_is_pair(const struct tu_traced_program *p) {
+  return p->head.collective == TUTTI_SEND || p->head.collective == TUTTI_RECV;
+}
 static inline bool tu_traced_is_step(const struct tu_trace_event *e) {
   return e->kind == TU_TRACE_STEP || e->kind == TU_TRACE_LAST;
 }

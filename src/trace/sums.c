@@ -27,10 +27,6 @@ struct adder {
   double **times;   /* [kind]: what its calls took */
 };
 
-static bool is_pair(const struct tu_traced_program *p) {
-  return p->head.collective == TUTTI_SEND || p->head.collective == TUTTI_RECV;
-}
-
 static int by_number(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
 static int compare_entries(const void *a, const void *b) {
@@ -58,7 +54,7 @@ static void collect(struct adder *a) {
       a->entries[a->count++] = (struct entry){.call = call,
                                               .rank = r,
                                               .index = c,
-                                              .pair = is_pair(call->program),
+                                              .pair = tu_traced_is_pair(call->program),
                                               .begin = tu_trace_time(t, r, call->begin_ns),
                                               .end = tu_trace_time(t, r, call->end_ns)};
     }
