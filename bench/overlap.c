@@ -8,13 +8,14 @@
  * rank sleeps, as if another device computed. `tests`: the work is cut into pieces of 100 us, with a tutti_test after
  * each. Hidden is the part of the call that costs no time: the median of 1 - (both - work) / call of each round, whose
  * times are taken one after the other. Rank 0 prints `call_us work_us both_us hidden`. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <tutti/tutti.h>
 
-enum { ROUNDS_MAX = 1000, PIECE_US = 100, VALUES = 1024 };
+enum { ROUNDS_MAX = 1000, PIECE_US = 100, VALUES = 1024, TRIES = 5, TRY_LOOPS = 2000 };
 
 struct overlap {
   tutti_comm *world;
@@ -39,10 +40,10 @@ static double now_us(void) {
 
 /* ---- work ---- */
 
-/* Arithmetic within the first cache. */
+/* Arithmetic within the first cache; one loop at least. */
 static void compute(double loops) {
   static float values[VALUES];
-  for (size_t n = (size_t)loops; n > 0; n--)
+  for (size_t n = loops < 1 ? 1 : (size_t)loops; n > 0; n--)
     for (size_t i = 0; i < VALUES; i++) values[i] = values[i] * 0.5f + 1.0f;
   sink = values[0];
 }
@@ -90,9 +91,12 @@ static double median(double *values, int count) {
 
 static void run(struct overlap *o, int rounds) {
   static double times[PARTS][ROUNDS_MAX], hidden[ROUNDS_MAX];
-  const double begin = now_us();
-  compute(1e4);
-  o->loops_per_us = 1e4 / (now_us() - begin);
+  /* The fastest of some: the rank may be interrupted meanwhile. */
+  for (int i = 0; i < TRIES; i++) {
+    const double begin = now_us();
+    compute(TRY_LOOPS);
+    o->loops_per_us = fmax(o->loops_per_us, TRY_LOOPS / (now_us() - begin));
+  }
   for (int i = 0; i < rounds; i++) times[CALL][i] = measure(o, CALL, 0);
   const double us = median(times[CALL], rounds);
   for (int i = 0; i < rounds; i++) {
@@ -100,7 +104,7 @@ static void run(struct overlap *o, int rounds) {
     hidden[i] = 1 - (times[BOTH][i] - times[WORK][i]) / times[CALL][i];
   }
   if (tutti_rank(o->world) > 0) return;
-  for (enum part p = CALL; p < PARTS; p++) printf("%.0f ", median(times[p], rounds));
+  for (enum part p = CALL; p < PARTS; p++) printf("%.2f ", median(times[p], rounds));
   printf("%.2f\n", median(hidden, rounds));
 }
 
