@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "call/look.h"
-#include "call/trace.h"
 #include "comm/chain.h"
 #include "comm/stats.h"
 
@@ -28,10 +27,10 @@ static void note_awaited(struct tutti_comm *comm, const struct tu_execution *e, 
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   const uint32_t looks = tu_patience_polls(comm), at_once = looks < POLLS_AT_ONCE ? looks : POLLS_AT_ONCE;
   struct tu_stall s = {.polls = looks};
-  if (tu_poll_straight(e, looks)) return true;
+  if (tu_execution_poll_straight(e, looks)) return true;
   while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s)) {
     if (s.since) note_awaited(comm, e, &s);
-    if (!tu_poll_straight(e, at_once)) continue;
+    if (!tu_execution_poll_straight(e, at_once)) continue;
     tu_stats_count(comm, &s);
     return true;
   }

@@ -84,7 +84,7 @@ static inline bool start_straight(struct tutti_request *r) {
   r->number = ++r->comm->number;
   r->ready = false; /* an operation of the program, from which it may call, does not find the request that runs */
   tu_execution_start_straight(e, tag_of(r));
-  bool done = tu_poll_straight(e, 0);
+  bool done = tu_execution_poll_straight(e, 0);
   post(r);
   return r->ready = done;
 }

@@ -25,7 +25,6 @@
 #define RECORDS_MIN ((uint64_t)1 << 20)
 
 bool (*tu_poll_execution)(struct tu_execution *e) = tu_execution_poll;
-bool (*tu_poll_straight)(struct tu_execution *e, uint32_t looks) = tu_execution_poll_straight;
 bool tu_calls_are_watched;
 
 static struct {
@@ -272,25 +271,14 @@ static void record_begin(struct tu_execution *e, uint64_t number) {
       .end_ns = t->since_ns, .run = t->run, .at = t->program, .kind = TU_TRACE_BEGIN, .bytes = number});
 }
 
-/* On the fast path a call begins with its first poll: it has been recorded before, by tu_call_watch. The clock is read at
- * each look, so that an instruction does not seem to take the time in which it had to wait. */
-static bool poll_straight_and_record(struct tu_execution *e, uint32_t looks) {
+/* On the fast path a call begins with its first look: its first run has been recorded before, by tu_call_watch. */
+static void look(struct tu_execution *e) {
   struct tu_teller *t = e->teller;
-  if (!t || t->program == 0) return tu_execution_poll_straight(e, looks);
-  if (t->run == 0) {
-    if (e->head > 0 || !is_recorded(e->mover->transport)) return tu_execution_poll_straight(e, looks);
-    record_begin(e, e->tag >> 32);
-  } else {
-    t->since_ns = tu_clock_ns();
-  }
-  for (; !tu_execution_tell_straight(e); looks--) {
-    if (looks == 0) return false;
-    tu_pause();
-    t->since_ns = tu_clock_ns();
-  }
-  record_end(e, TU_TRACE_END);
-  return true;
+  if (t->run != 0) t->since_ns = tu_clock_ns();
+  else if (e->head == 0 && t->program != 0 && is_recorded(e->mover->transport)) record_begin(e, e->tag >> 32);
 }
+
+static void end(struct tu_execution *e) { record_end(e, TU_TRACE_END); }
 
 void tu_call_failed(struct tutti_request *r) {
   struct tu_execution *e = &r->execution;
@@ -369,8 +357,7 @@ static struct tu_trace_message message_of(const struct tu_mover *mover, const st
 }
 
 /* Fills in the steps of a program, their messages and dependencies. */
-static void fill_steps(const struct tutti_request *r, struct tu_trace_step *steps, struct tu_trace_message *messages,
-                       uint32_t *afters) {
+static void fill_steps(const struct tutti_request *r, struct tu_trace_step *steps, struct tu_trace_message *messages) {
   const struct tu_program *p = r->program;
   const struct tu_mover *mover = r->comm->mover;
   uint32_t count = 0;
@@ -379,8 +366,6 @@ static void fill_steps(const struct tutti_request *r, struct tu_trace_step *step
     steps[i] = (struct tu_trace_step){.bytes = ins->bytes,
                                       .kind = ins->kind,
                                       .message_first = count,
-                                      .after_first = ins->after_first,
-                                      .after_count = ins->after_count,
                                       .operands = ins->operand_count};
     for (uint32_t k = 0; k < ins->message_count; k++)
       messages[count++] = message_of(mover, &p->messages[ins->message_first + k]);
@@ -389,7 +374,6 @@ static void fill_steps(const struct tutti_request *r, struct tu_trace_step *step
         messages[count++] = message_of(mover, &p->operands[ins->operand_first + k].message);
     steps[i].message_count = count - steps[i].message_first;
   }
-  for (uint32_t i = 0; i < p->after_count; i++) afters[i] = p->afters[i].before;
 }
 
 static uint32_t count_messages(const struct tu_program *p) {
@@ -408,7 +392,6 @@ static void describe(const struct tutti_request *r, struct tu_trace_program *hea
                                     .number = trace.programs + 1,
                                     .step_count = p->instruction_count,
                                     .message_count = count_messages(p),
-                                    .after_count = p->after_count,
                                     .peer = p->point_to_point && !p->from_any ? r->signature.root : TU_NONE,
                                     .collective = r->signature.collective,
                                     .root = b->root,
@@ -430,13 +413,12 @@ static uint32_t append_program(const struct tutti_request *r) {
   describe(r, &head);
   const size_t steps = head.step_count * sizeof(struct tu_trace_step);
   const size_t messages = head.message_count * sizeof(struct tu_trace_message);
-  const size_t bytes = sizeof head + steps + messages + head.after_count * sizeof(uint32_t);
+  const size_t bytes = sizeof head + steps + messages;
   unsigned char *data = tu_try_allocate(1, bytes);
   if (!data) return 0;
   memcpy(data, &head, sizeof head);
   fill_steps(r, (struct tu_trace_step *)(void *)(data + sizeof head),
-             (struct tu_trace_message *)(void *)(data + sizeof head + steps),
-             (uint32_t *)(void *)(data + sizeof head + steps + messages));
+             (struct tu_trace_message *)(void *)(data + sizeof head + steps));
   const bool good = append(TU_TRACE_PROGRAM, data, bytes);
   free(data);
   trace.programs += good;
@@ -458,6 +440,8 @@ static bool prepare(struct tutti_request *r) {
   if (!*t) *t = tu_try_allocate(1, sizeof **t + r->program->instruction_count * sizeof *(*t)->told);
   if (!*t) return false;
   (*t)->tell = tell;
+  (*t)->look = look;
+  (*t)->end = end;
   (*t)->run = 0;
   if ((*t)->program != 0) return true;
   pthread_mutex_lock(&trace.lock);
@@ -478,6 +462,5 @@ void tu_trace_start(void) {
   const bool traced = get_head() != NULL;
   tu_calls_are_watched = traced || tu_logs(TU_LOG_DEBUG);
   tu_poll_execution = traced ? poll_and_record : tu_execution_poll;
-  tu_poll_straight = traced ? poll_straight_and_record : tu_execution_poll_straight;
   tu_when_waited = traced ? record_wait : NULL;
 }

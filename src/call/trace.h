@@ -7,8 +7,6 @@
 
 /* tu_execution_poll, or what polls while this process records. */
 extern bool (*tu_poll_execution)(struct tu_execution *e);
-/* The same for tu_execution_poll_straight. */
-extern bool (*tu_poll_straight)(struct tu_execution *e, uint32_t looks);
 /* true: each call has to be told of (tu_call_watch), by the log or by a trace. */
 extern bool tu_calls_are_watched;
 

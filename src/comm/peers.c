@@ -70,23 +70,26 @@ static bool may_have_departed(const struct tutti_comm *comm, uint32_t p) {
   return !comm->waits_for[p] && tu_control_local(&comm->mover->control, p) == TU_REMOTE;
 }
 
+/* Returns true if rank p has left while this rank waits for it, or has died; tu_peer_died looks again at the latter. */
+static bool may_be_lost(const struct tutti_comm *comm, uint32_t p) {
+  const struct tu_control *control = &comm->mover->control;
+  if (may_have_departed(comm, p)) return false;
+  if (comm->departed[p] == TU_HAS_DEPARTED) return comm->waits_for[p];
+  return comm->departed[p] == TU_IS_HERE && (tu_control_missed(control, p) || !tu_control_alive(control, p));
+}
+
 bool tu_peer_lost(const struct tutti_comm *comm, const char *doing, struct tu_error *error) {
   for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (may_have_departed(comm, p)) continue;
-    if (comm->departed[p] == TU_HAS_DEPARTED && comm->waits_for[p]) return tu_peer_left(comm, p, doing, error);
-    if (comm->departed[p] == TU_IS_HERE && tu_peer_died(comm, p, doing, error)) return true;
+    if (!may_be_lost(comm, p)) continue;
+    if (comm->departed[p] == TU_HAS_DEPARTED) return tu_peer_left(comm, p, doing, error);
+    if (tu_peer_died(comm, p, doing, error)) return true;
   }
   return false;
 }
 
 bool tu_peer_may_be_lost(const struct tutti_comm *comm) {
-  for (uint32_t p = 0; p < comm->ranks; p++) {
-    if (may_have_departed(comm, p)) continue;
-    if (comm->departed[p] == TU_HAS_DEPARTED && comm->waits_for[p]) return true;
-    if (comm->departed[p] == TU_IS_HERE &&
-        (tu_control_missed(&comm->mover->control, p) || !tu_control_alive(&comm->mover->control, p)))
-      return true;
-  }
+  for (uint32_t p = 0; p < comm->ranks; p++)
+    if (may_be_lost(comm, p)) return true;
   return false;
 }
 

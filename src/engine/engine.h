@@ -42,10 +42,15 @@ struct tu_expected {
   bool posted;
 };
 
-/* Who is told how a run advances (tu_execution_poll_and_tell). */
+struct tu_execution;
+
+/* Who is told how a run advances: by tu_execution_poll_and_tell, and on the fast path (straight.c). */
 struct tu_teller {
   /* Called whenever an instruction has advanced by `bytes` bytes, and finished if `last`. */
   void (*tell)(struct tu_teller *teller, uint32_t instruction, size_t bytes, bool last);
+  /* Called on the fast path, before each look whether the next instruction can run, and after the last instruction. */
+  void (*look)(struct tu_execution *e);
+  void (*end)(struct tu_execution *e);
   uint64_t since_ns; /* time until which the teller has been told; its own */
   uint32_t run;      /* number of the run; 0: none is told of; its own */
   uint32_t program;  /* number of the program; its own */
@@ -140,14 +145,12 @@ bool tu_execution_poll_and_tell(struct tu_execution *e);
  * for these buffers. After that, the execution can be started and polled on the fast path repeatedly, while no other
  * execution of the communicator is open. */
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out);
-/* Prepares all instructions for the fast path with these buffers. Returns false if out of memory. */
+/* Prepares all instructions for the fast path with these buffers; if there is a teller, it is told of each. Returns false if out of memory. */
 bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out);
 void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
 /* Runs the instructions one after the other. When one has to wait for a message or a credit, polls for it, in this call
  * at most `looks` times in total. Returns true if the run is finished. */
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
-/* Runs the instructions that need not wait, and tells e->teller of each. Returns true if the run is finished. */
-bool tu_execution_tell_straight(struct tu_execution *e);
 /* Leaves the fast path. From now on, tu_execution_poll advances the run. */
 void tu_execution_leave_straight(struct tu_execution *e);
 /* Returns the rank for whose message or credit an execution on the fast path waits now; TU_NONE: for none. */

@@ -23,9 +23,12 @@ struct hop_end {
   const void **source; /* reduction: the entry of `sources` that gets the address of the message's bytes */
 };
 
+/* Kind of a hop of which e->teller is told. So a run of which none is told takes no step more. */
+#define TOLD UINT8_MAX
+
 /* An instruction, prepared for the current addresses of the buffers. */
 struct tu_hop {
-  uint8_t kind; /* kind of the instruction (enum tu_step_kind) */
+  uint8_t kind; /* kind of the instruction (enum tu_step_kind), or TOLD */
   uint8_t how;  /* reduction: values of enum tu_how */
   bool cast;    /* send: the message goes through the ring of bytes for several readers (mover/cast.h) */
   uint32_t end_count, source_count;
@@ -40,7 +43,7 @@ struct tu_hop {
 
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
   struct tu_transport *t = e->mover->transport;
-  if (!e->program->order || e->mover->pace || e->mover->control.remote ||
+  if (!e->program->order || (e->teller && e->program->instruction_count == 0) || e->mover->pace || e->mover->control.remote ||
       (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
     return false;
   if (e->program->exchanges && e->program->longest_bytes >= TU_READ_BYTES && tu_peer_memory_reads(t, t->rank))
@@ -70,7 +73,8 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
   memcpy(&e->base[TU_IN], &in, sizeof in);
   e->base[TU_OUT] = out;
   e->base[TU_TMP] = e->tmp;
-  if (e->hops && e->hops_in == in && e->hops_out == out) return true;
+  const bool told = e->teller;
+  if (e->hops && e->hops_in == in && e->hops_out == out && (e->hops->kind == TOLD) == told) return true;
   e->hops_in = in;
   e->hops_out = out;
   free(e->hops);
@@ -85,7 +89,8 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[p->order[i]];
     struct tu_hop *hop = &e->hops[i];
-    *hop = (struct tu_hop){.kind = ins->kind, .how = ins->how, .cast = ins->cast != TU_NO_CAST, .bytes = ins->bytes};
+    *hop = (struct tu_hop){
+        .kind = told ? TOLD : ins->kind, .how = ins->how, .cast = ins->cast != TU_NO_CAST, .bytes = ins->bytes};
     hop->ends = next_end;
     hop->sources = next_source;
     if (ins->kind == TU_SEND || ins->kind == TU_COPY) hop->from = at(e, &ins->source);
@@ -193,7 +198,11 @@ static inline void copy(const struct tu_hop *hop) {
   if (hop->to != hop->from) tu_copy_short(hop->to, hop->from, hop->bytes);
 }
 
-static inline bool carry_out(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
+__attribute__((noinline)) static bool carry_out_and_tell(struct tu_execution *e, const struct tu_hop *hop,
+                                                         uint32_t *looks);
+
+__attribute__((always_inline)) static inline bool carry_out(struct tu_execution *e, const struct tu_hop *hop,
+                                                            uint32_t *looks) {
   bool done;
   switch (hop->kind) {
     case TU_SEND:
@@ -201,8 +210,26 @@ static inline bool carry_out(struct tu_execution *e, const struct tu_hop *hop, u
       return done;
     case TU_RECV: return receive(e, hop, looks);
     case TU_COPY: copy(hop); return true;
+    case TOLD: return carry_out_and_tell(e, hop, looks);
     default: return reduce(e, hop, looks);
   }
+}
+
+/* The teller is called at each look, so that an instruction does not seem to take the time in which it had to wait. */
+static bool carry_out_and_tell(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
+  struct tu_teller *t = e->teller;
+  const uint32_t head = (uint32_t)(hop - e->hops), instruction = e->program->order[head];
+  struct tu_hop plain = *hop;
+  plain.kind = e->program->instructions[instruction].kind;
+  for (uint32_t none = 0; t->look(e), !carry_out(e, &plain, &none); --*looks) {
+    if (*looks == 0) return false;
+    tu_pause();
+  }
+  if (t->run == 0) return true;
+  t->told[instruction] = SIZE_MAX;
+  t->tell(t, instruction, hop->bytes, true);
+  if (head + 1 == e->program->instruction_count) t->end(e);
+  return true;
 }
 
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
@@ -210,18 +237,6 @@ bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks) {
   while (head < count && carry_out(e, &e->hops[head], &looks)) head++;
   e->head = head;
   return head == count;
-}
-
-bool tu_execution_tell_straight(struct tu_execution *e) {
-  const struct tu_program *p = e->program;
-  uint32_t head = e->head, none = 0;
-  for (; head < p->instruction_count && carry_out(e, &e->hops[head], &none); head++) {
-    const uint32_t instruction = p->order[head];
-    e->teller->told[instruction] = SIZE_MAX;
-    e->teller->tell(e->teller, instruction, p->instructions[instruction].bytes, true);
-  }
-  e->head = head;
-  return head == p->instruction_count;
 }
 
 uint32_t tu_execution_awaits_straight(const struct tu_execution *e) {

@@ -65,18 +65,17 @@ struct tu_trace_comm {
   uint32_t rank, ranks;
 };
 
-/* The program of a call on this rank. Steps, messages and dependencies (uint32_t) follow. */
+/* The program of a call on this rank. Its steps and messages follow. */
 struct tu_trace_program {
   uint64_t comm;  /* id of its communicator */
   uint64_t bytes; /* size of the longest buffer of any rank; UINT64_MAX: not known on all ranks */
   uint64_t moved; /* what it moves on this rank: bytes of all steps */
   uint32_t number;
-  uint32_t step_count, message_count, after_count;
+  uint32_t step_count, message_count;
   uint32_t peer; /* of a message between two ranks; UINT32_MAX: any, or a collective */
   /* parameters of tu_build, if the plan is one of the library's */
   uint32_t collective, root, slot_pieces, segments, lanes;
   uint8_t in_place, canonical, placed, built;
-  uint32_t unused;
   char algorithm[TU_TRACE_NAME_BYTES]; /* name of the algorithm, or of the program's plan */
   char call[TU_TRACE_NAME_BYTES];      /* for people, such as "allreduce(count 4, f32, algorithm ring, sum)" */
 };
@@ -85,7 +84,6 @@ struct tu_trace_step {
   uint64_t bytes;
   uint32_t kind;                         /* enum tu_step_kind */
   uint32_t message_first, message_count; /* messages that it sends, or receives */
-  uint32_t after_first, after_count;     /* steps before it */
   uint32_t operands;                     /* of a reduction */
 };
 

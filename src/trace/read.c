@@ -58,28 +58,30 @@ static bool check_program(const struct tu_traced_program *p, uint32_t ranks) {
   return p->head.peer == TU_NONE || p->head.peer < ranks;
 }
 
-/* Communicators may move in memory until all records have been read, so a program has the index of its own until then. */
+static const struct tu_traced_comm *find_comm(const struct tu_traced_rank *rank, uint64_t id) {
+  for (uint32_t i = 0; i < rank->comm_count; i++)
+    if (rank->comms[i].id == id) return &rank->comms[i];
+  return NULL;
+}
+
 static void read_program(struct tu_traced_rank *rank, const unsigned char *at, size_t bytes) {
   struct tu_traced_program p = {0};
-  uint32_t comm = 0;
   if (bytes < sizeof p.head) return;
   memcpy(&p.head, at, sizeof p.head);
   TEXT(p.head.algorithm);
   TEXT(p.head.call);
   at += sizeof p.head;
-  while (comm < rank->comm_count && rank->comms[comm].id != p.head.comm) comm++;
+  const struct tu_traced_comm *comm = find_comm(rank, p.head.comm);
   const uint64_t need = (uint64_t)p.head.step_count * sizeof *p.steps +
-                        (uint64_t)p.head.message_count * sizeof *p.messages +
-                        (uint64_t)p.head.after_count * sizeof(uint32_t);
-  if (comm == rank->comm_count || need > bytes - sizeof p.head) return;
+                        (uint64_t)p.head.message_count * sizeof *p.messages;
+  if (!comm || need > bytes - sizeof p.head) return;
   p.steps = take(&at, p.head.step_count, sizeof *p.steps);
   p.messages = take(&at, p.head.message_count, sizeof *p.messages);
-  if (!check_program(&p, rank->comms[comm].ranks)) {
+  if (!check_program(&p, comm->ranks)) {
     free(p.steps);
     free(p.messages);
     return;
   }
-  p.head.unused = comm;
   rank->programs = tu_grow(rank->programs, rank->program_count, &rank->program_capacity, sizeof *rank->programs);
   rank->programs[rank->program_count++] = p;
 }
@@ -96,8 +98,9 @@ static void read_records(struct tu_traced_rank *rank, const unsigned char *at, s
     if (head.kind == TU_TRACE_PROGRAM) read_program(rank, at, head.bytes);
     at += all, bytes -= all;
   }
+  /* only now, because communicators move in memory while records are read */
   for (uint32_t i = 0; i < rank->program_count; i++)
-    rank->programs[i].comm = &rank->comms[rank->programs[i].head.unused];
+    rank->programs[i].comm = find_comm(rank, rank->programs[i].head.comm);
 }
 
 /* ---- events ---- */
