@@ -1,10 +1,12 @@
-/* forms.c: compares the forms of a call: the named function, tutti_run_call, a vector variant, and start and wait.
- * `make bench-forms` runs it as every rank of a job:
+/* forms.c: compares the forms of a call: the named function, tutti_run_call, a vector variant, and start and wait; and many
+ * calls that are open at once with the same calls one after the other. `make bench-forms` runs it as every rank of a job:
  *
  *   forms [ROUNDS]
  *
  * The forms are timed in turns. Rank 0 prints for each form the median time of a call, and the median difference to
- * the form that it is compared with, in ns. */
+ * the form that it is compared with, in ns. Then for each number of allreduces, each with a result of its own, the median time
+ * of a call if they are started and waited for one after the other, if all are started before the first wait, and the median
+ * ratio; a twentieth of ROUNDS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -36,6 +38,29 @@ static tutti_err call_in_form(tutti_comm *world, int form) {
     case 4: return tutti_run_call(world, &gather);
     default: return tutti_allgatherv(world, in, out, counts, NULL, TUTTI_F32);
   }
+}
+
+/* ---- many open calls ---- */
+
+static const struct {
+  size_t bytes, calls;
+} batches[] = {{8, 100}, {8, 1000}, {64 << 10, 100}, {64 << 10, 1000}};
+enum { BATCHES = sizeof batches / sizeof batches[0], CALLS_MAX = 1000, BYTES_MAX = 64 << 10, OPEN_EVERY = 20 };
+enum order { IN_TURN, AT_ONCE, ORDERS };
+
+static tutti_err run_batch(tutti_comm *world, int b, const float *send, char *recv, enum order order) {
+  static tutti_request *requests[CALLS_MAX];
+  const size_t bytes = batches[b].bytes, calls = batches[b].calls;
+  for (size_t i = 0; i < calls; i++) {
+    const tutti_call call = {.collective = TUTTI_ALLREDUCE,
+                             .send = send,
+                             .recv = recv + i * bytes,
+                             .count = bytes / sizeof *send,
+                             .type = TUTTI_F32};
+    if (tutti_start(world, &call, &requests[i]) != TUTTI_OK) return TUTTI_ERR_ARGUMENT;
+    if (order == IN_TURN && tutti_wait(&requests[i]) != TUTTI_OK) return TUTTI_ERR_ARGUMENT;
+  }
+  return order == IN_TURN ? TUTTI_OK : tutti_wait_all(requests, calls);
 }
 
 static double now_ns(void) {
@@ -78,6 +103,44 @@ static void print(size_t rounds, double (*times)[FORMS], double *column) {
   }
 }
 
+static bool measure_batches(tutti_comm *world, size_t rounds, const float *send, char *recv,
+                            double (*times)[BATCHES][ORDERS]) {
+  for (size_t round = 0; round <= rounds; round++) /* the first is not counted: it makes the requests */
+    for (int b = 0; b < BATCHES; b++)
+      for (enum order order = IN_TURN; order < ORDERS; order++) {
+        if (tutti_barrier(world) != TUTTI_OK) return false;
+        const double start = now_ns();
+        if (run_batch(world, b, send, recv, order) != TUTTI_OK) return false;
+        if (round > 0) times[round - 1][b][order] = (now_ns() - start) / (double)batches[b].calls;
+      }
+  return true;
+}
+
+static void print_batches(size_t rounds, double (*times)[BATCHES][ORDERS], double *column) {
+  printf("\n%-10s %8s %12s %12s %8s\n", "bytes", "calls", "in turn, ns", "at once, ns", "ratio");
+  for (int b = 0; b < BATCHES; b++) {
+    printf("%-10zu %8zu", batches[b].bytes, batches[b].calls);
+    for (enum order order = IN_TURN; order < ORDERS; order++) {
+      for (size_t i = 0; i < rounds; i++) column[i] = times[i][b][order];
+      printf(" %12.1f", median(column, rounds));
+    }
+    for (size_t i = 0; i < rounds; i++) column[i] = times[i][b][AT_ONCE] / times[i][b][IN_TURN];
+    printf(" %8.2f\n", median(column, rounds));
+  }
+}
+
+static bool compare_batches(tutti_comm *world, size_t rounds, double *column) {
+  double(*times)[BATCHES][ORDERS] = calloc(rounds, sizeof *times);
+  float *send = calloc(1, BYTES_MAX);
+  char *recv = calloc(CALLS_MAX, BYTES_MAX);
+  const bool good = times && send && recv && measure_batches(world, rounds, send, recv, times);
+  if (good && tutti_rank(world) == 0) print_batches(rounds, times, column);
+  free(times);
+  free(send);
+  free(recv);
+  return good;
+}
+
 int main(int argc, char **argv) {
   tutti_comm *world;
   size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : ROUNDS;
@@ -92,6 +155,10 @@ int main(int argc, char **argv) {
     return 1;
   }
   if (tutti_rank(world) == 0) print(rounds, times, column);
+  if (!compare_batches(world, rounds < OPEN_EVERY ? 1 : rounds / OPEN_EVERY, column)) {
+    fprintf(stderr, "forms: many open calls: %s\n", tutti_error_message(world));
+    return 1;
+  }
   free(times);
   free(column);
   return tutti_comm_free(world) != TUTTI_OK;

@@ -6,6 +6,7 @@
 
 enum {
   LONG_RUN = 8192, /* runs of at least this many bytes are copied with memcpy */
+  TOGETHER = 512,  /* rows of segments that are so many bytes apart, or fewer, lie together */
   AHEAD = 4096,    /* memory is prefetched this many bytes ahead of the copy, and at least 2 rows ahead */
 };
 
@@ -111,6 +112,29 @@ INLINE void move_rows(unsigned char *tensor, size_t step, unsigned char *packed,
   else if (bytes == 256) move_runs(tensor, step, packed, pitch, count, 256, ahead, unpacks);
   else if (bytes == 512) move_runs(tensor, step, packed, pitch, count, 512, ahead, unpacks);
   else move_runs(tensor, step, packed, pitch, count, bytes, ahead, unpacks);
+}
+
+/* Copies rows of whole segments, `step` bytes apart in the tensor and `pitch` bytes apart in the packed buffer: for each
+ * segment all rows, because they lie together in the tensor. `together` segments at a time, so that each line of the packed
+ * buffer is touched once. */
+INLINE void move_band(unsigned char *tensor, size_t step, const size_t *cols, size_t count, size_t whole,
+                      size_t together, size_t rows, unsigned char *packed, size_t pitch, bool unpacks) {
+  for (size_t i = 0, n; i < count; i += n, packed += n * whole) {
+    n = i + together <= count ? together : 1;
+    for (size_t k = 0; k < rows; k++)
+      if (n == together)
+        for (size_t j = 0; j < together; j++)
+          move_run(tensor + cols[i + j] + k * step, packed + j * whole + k * pitch, whole, 0, unpacks);
+      else move_run(tensor + cols[i] + k * step, packed + k * pitch, whole, 0, unpacks);
+  }
+}
+
+INLINE void move_bands(unsigned char *tensor, size_t step, const size_t *cols, size_t count, size_t whole, size_t rows,
+                       unsigned char *packed, size_t pitch, bool unpacks) {
+  if (whole == 32) move_band(tensor, step, cols, count, 32, 2, rows, packed, pitch, unpacks);
+  else if (whole == 64) move_band(tensor, step, cols, count, 64, 1, rows, packed, pitch, unpacks);
+  else if (whole == 128) move_band(tensor, step, cols, count, 128, 1, rows, packed, pitch, unpacks);
+  else move_band(tensor, step, cols, count, whole, 1, rows, packed, pitch, unpacks);
 }
 
 /* Copies bytes [from, from + bytes) of a tensor's row, where byte 0 is the first byte of column `first`. */
@@ -239,6 +263,7 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
   size_t rows_ahead = tu_max(2, AHEAD / row_bytes);
   bool in_segment = g->origin[4] % m->segment + g->extent[4] <= m->segment; /* true: each row is one run */
   bool one_segment = m->segment == g->extent[4] && in_segment;
+  bool in_bands = m->plane_count == 1 && g->origin[4] % m->segment == 0 && g->extent[4] % m->segment == 0;
   for (int d = 3; d >= 0; d--) {
     at[d] = r % g->extent[d];
     r /= g->extent[d];
@@ -266,7 +291,14 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
                 row.step[0], packed, row_bytes + gap, k, row_bytes, rows_ahead * row.step[0], unpacks);
       packed += k * (row_bytes + gap), bytes -= k * row_bytes, at[3] += k;
     }
-    for (; k < rows && bytes > 0; k++, at[3]++) {
+    while (k < rows && bytes > 0) {
+      if (in_bands && row.step[0] <= TOGETHER && within == 0 && bytes >= row_bytes) {
+        size_t band = tu_min(rows - k, bytes / row_bytes), first = g->origin[4] / m->segment;
+        move_bands(data + row.at[0] + k * row.step[0], row.step[0], m->planes[0].cols + row.first_segment + first,
+                   g->extent[4] / m->segment, m->segment * m->item_bytes, band, packed, row_bytes + gap, unpacks);
+        packed += band * (row_bytes + gap), bytes -= band * row_bytes, k += band, at[3] += band;
+        continue;
+      }
       size_t part = tu_min(row_bytes - within, bytes);
       if (m->plane_count == 1)
         move_row(m, data + row.at[0] + k * row.step[0], m->planes[0].cols + row.first_segment, g->origin[4], within,
@@ -274,6 +306,7 @@ INLINE void move(const struct tu_region *g, unsigned char *data, size_t from, si
       else move_groups(g, data, &row, k, within, part, packed, unpacks);
       packed += part + gap, bytes -= part;
       within = 0;
+      k++, at[3]++;
     }
     for (int d = 3; d > 0 && at[d] == g->extent[d]; d--) {
       at[d] = 0;
