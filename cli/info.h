@@ -10,6 +10,7 @@
 struct info_distance {
   uint32_t cpus[2];
   uint32_t line_ns; /* time in which a cache line gets from one CPU to the other, in ns */
+  uint32_t fill_ns; /* time to overwrite the lines of TU_STREAM_BYTES that are in the other CPU's cache, in ns */
   bool far;         /* true: a channel between these CPUs treats them as far apart (see mover/channel.h) */
 };
 /* Measures the distance between two CPUs, in a few milliseconds. Returns false if there is only one CPU or if the

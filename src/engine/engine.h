@@ -164,7 +164,6 @@ static inline bool tu_execution_waits_for_any(const struct tu_execution *e) {
 }
 
 /* ---- sending.c: where the next slice of a send is written, for each way of crossing ---- */
-#define TU_STREAM_BYTES 2048u /* slices of fewer bytes never get non-temporal stores */
 /* Reserves room for a slice of *bytes; returns false if there is no room now. Appends the addresses to write to (one,
  * or one per receiver) to e->targets, and adds their number to *count. May reduce *bytes. A lent slice (rendezvous get)
  * has no such address, because the receiver reads the source. */

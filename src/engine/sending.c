@@ -92,6 +92,11 @@ static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
   return ins->cast == TU_NO_CAST || e->program->cast->served == e->cast_ticket + ins->cast;
 }
 
+static const struct tu_staging *staging_of(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (ins->cast != TU_NO_CAST) return &e->program->cast->staging;
+  return &e->program->messages[ins->message_first].sender->staging;
+}
+
 static bool stage(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,
                   size_t bytes) {
   if (ins->cast != TU_NO_CAST) progress->segment_offset = tu_cast_room(e->program->cast, bytes);
@@ -99,8 +104,8 @@ static bool stage(struct tu_execution *e, const struct tu_instruction *ins, stru
   return progress->segment_offset != 0;
 }
 
-/* Returns true if a slice should be written with non-temporal stores: it is long enough, and a receiver is far (shares
- * no cache with this core) and may have the slice's cache lines in its cache. */
+/* Returns true if non-temporal stores may be faster: the slice is long enough, and a receiver is far and may have the slice's
+ * cache lines in its cache. */
 static bool is_far(const struct tu_execution *e, const struct tu_instruction *ins, size_t bytes) {
   const struct tu_message *m = e->program->messages + ins->message_first;
   bool far = false;
@@ -112,6 +117,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   struct tu_progress *progress = &e->progress[instruction];
   const struct tu_message *m = e->program->messages + ins->message_first;
+  unsigned char *to;
   size_t most;
   if (!is_ready(e, ins)) return false;
   if (progress->way == TU_WAY_OPEN) progress->way = (uint8_t)choose_way(e, ins);
@@ -119,8 +125,9 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
     case TU_WAY_STAGED:
       *bytes = tu_min(*bytes, e->slot_bytes);
       if (!stage(e, ins, progress, *bytes)) return false;
-      e->targets[(*count)++] = e->mover->transport->base + progress->segment_offset;
-      if (is_far(e, ins, *bytes)) e->past |= TU_PAST_REST;
+      to = e->mover->transport->base + progress->segment_offset;
+      e->targets[(*count)++] = to;
+      if (is_far(e, ins, *bytes) && tu_fills_past(&e->mover->fills, staging_of(e, ins), to)) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_STORED:
       if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
@@ -129,9 +136,9 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
         e->targets[(*count)++] = e->mover->transport->base + segment_offset + progress->done;
       }
       /* This core does not read the target. So write past the caches (with non-temporal stores) in two cases: if the
-       * receiver is far, or if the program moves more than the caches hold. In the second case the receiver does not
-       * read the target soon. */
-      if (is_far(e, ins, *bytes) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
+       * receiver is far, and overwriting its lines is slow or was never measured; or if the program moves more than the caches
+       * hold. In the second case the receiver does not read the target soon. */
+      if ((is_far(e, ins, *bytes) && !e->mover->fills.fast) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_READ: *bytes = tu_min(*bytes, tu_program_whole(e->program, DIRECT_SLICE_MAX)); return true;
     case TU_WAY_LENT:

@@ -124,8 +124,10 @@ static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
   struct tu_sender *first = hop->ends[0].sender;
   uint64_t segment_offset = cast ? tu_cast_room(cast, hop->bytes) : tu_sender_room(first, hop->bytes);
   if (!segment_offset) return false;
-  void *to = first->base + segment_offset;
-  bool past = hop->bytes >= TU_STREAM_BYTES && tu_sender_far(first);
+  unsigned char *at = first->base + segment_offset;
+  void *to = at;
+  bool past = hop->bytes >= TU_STREAM_BYTES && tu_sender_far(first) &&
+              tu_fills_past(&e->mover->fills, cast ? &cast->staging : &first->staging, at);
   tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, hop->from, hop->bytes);
   if (cast) tu_cast_fill(cast, segment_offset, hop->bytes);
   else tu_staging_fill(&first->staging, segment_offset, hop->bytes);

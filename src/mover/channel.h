@@ -153,7 +153,7 @@ static inline uint64_t tu_staging_room(const struct tu_staging *s, uint64_t free
 
 static inline void tu_staging_wrap(struct tu_staging *s) {
   s->at = 0;
-  if (s->outgrown && ++s->wraps == TU_STAGING_WRAPS) *s->outgrown = true;
+  if (++s->wraps == TU_STAGING_WRAPS && s->outgrown) *s->outgrown = true;
 }
 
 /* Marks the piece at `offset` (in the segment) as written, so that the next piece goes behind it. */
@@ -305,11 +305,36 @@ static inline uint64_t tu_sender_posted(const struct tu_sender *s, uint64_t tick
   return atomic_load_explicit(&post->ticket, memory_order_acquire) == ticket + 1 ? post->offset : 0;
 }
 
-/* Returns true if the two ranks share no cache, as measured by the receiver from the time that lines take to arrive.
- * Then writing past the caches is much faster than overwriting lines that are in the peer's cache. The result may
- * change, because the system may move ranks to other cores. */
+/* Returns true if lines take long from this rank to the receiver, as the receiver has measured. Then overwriting lines that
+ * are in the peer's cache may be slow, too (tu_fills_past). The result may change, because the system may move ranks to other
+ * cores. */
 static inline bool tu_sender_far(const struct tu_sender *s) {
   return atomic_load_explicit(&s->credit->far, memory_order_relaxed) != 0;
+}
+
+#define TU_STREAM_BYTES 2048u /* slices of fewer bytes never get non-temporal stores */
+
+/* How fast this rank overwrites lines that are in the cache of a rank to which lines take long. Between two caches (AMD Zen)
+ * that is up to ten times as slow as writing past the caches; within one large cache (Intel's meshes) it is faster. All 0 at
+ * first: slow, and not measured yet. */
+struct tu_fills {
+  bool fast;
+  bool doubted;  /* the last measurement has found the opposite */
+  uint32_t left; /* number of slices until the next measurement */
+};
+
+/* Returns how long it takes to overwrite the lines of TU_STREAM_BYTES bytes at `to`, in ns; whether that is fast; and takes
+ * note of a measurement. */
+uint64_t tu_fills_time(unsigned char *to);
+bool tu_fills_is_fast(uint64_t ns);
+void tu_fills_note(struct tu_fills *f, uint64_t ns);
+
+/* Returns true if a slice of TU_STREAM_BYTES or more for a far rank should be written past the caches. The slice is about to be
+ * written at `to`, in that ring. Measures now and then, if the ring is full of lines that the peer has read. */
+static inline bool tu_fills_past(struct tu_fills *f, const struct tu_staging *ring, unsigned char *to) {
+  if (f->left > 0) f->left--;
+  else if (ring->wraps > 0) tu_fills_note(f, tu_fills_time(to));
+  return !f->fast;
 }
 
 /* Returns true if the next slice has arrived. Measures the time that the read of the slice's line takes. */
