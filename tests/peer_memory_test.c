@@ -1,5 +1,5 @@
 /* peer_memory_test.c: messages that receivers read from the sender's process (transport/peer_memory.h). The library uses this
- * way only if several ranks share a CPU; here all ranks try it. */
+ * way only where it is faster (engine/sending.c); here all ranks try it, and some kinds of machine are pretended. */
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -21,11 +21,11 @@ static bool may_be_read(const struct tu_execution *e, uint32_t i) {
   return ins->kind == TU_SEND && ins->lasting && ins->bytes >= TU_READ_BYTES;
 }
 
-/* Carries out an alltoall or alltoallv of private buffers, and checks which of its messages were read. */
+/* Carries out a call of private buffers, and checks which of its messages were read. */
 static void exchange(struct player *p, struct ref_case c, bool readable) {
   c.ranks = p->ranks;
   c.type = TUTTI_I32;
-  c.count = COUNT;
+  if (c.count == 0) c.count = COUNT;
   conform(p, &c, NULL);
   const struct tutti_request *last = p->comm->idle;
   if (p->stage->failures > 0) return;
@@ -42,6 +42,7 @@ static void exchange(struct player *p, struct ref_case c, bool readable) {
 
 /* Lets all ranks try to read the others' memory. */
 static void try_all(struct player *p, bool expected) {
+  p->comm->mover->crowded = true;
   troupe_meet(p);
   tu_peer_memory_try(p->transport);
   troupe_meet(p);
@@ -57,6 +58,32 @@ static void all_forms(struct player *p) {
       c.collective = blocks == REF_EQUAL ? TUTTI_ALLTOALL : TUTTI_ALLTOALLV;
       exchange(p, c, true);
     }
+}
+
+/* Ranks may share CPUs with two others or more, or have one large cache; and which calls are read then. */
+static void where_it_is_faster(struct player *p) {
+  static const struct {
+    tutti_collective collective;
+    bool crowded, fast; /* the machine */
+    bool moves_much;    /* the program, more than READ_MOVED_MAX */
+    uint32_t from, to;  /* with so many ranks, messages are read */
+  } rows[] = {
+      {TUTTI_ALLTOALL, false, false, false, 9, 9}, {TUTTI_ALLTOALL, true, false, false, 2, 9},
+      {TUTTI_ALLTOALL, false, true, false, 2, 9},  {TUTTI_ALLTOALL, false, true, true, 9, 9},
+      {TUTTI_ALLTOALL, true, true, true, 2, 9},    {TUTTI_ALLGATHER, false, false, false, 9, 9},
+      {TUTTI_ALLGATHER, true, false, false, 2, 2}, {TUTTI_ALLGATHER, false, true, false, 2, 2},
+      {TUTTI_SCATTER, true, false, false, 9, 9},   {TUTTI_SCATTER, false, true, false, 4, 9},
+      {TUTTI_SCATTER, false, true, true, 2, 9},    {TUTTI_GATHER, true, true, false, 9, 9},
+      {TUTTI_BROADCAST, true, true, false, 9, 9},
+  };
+  try_all(p, true);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0] && p->stage->failures == 0; i++) {
+    p->comm->mover->crowded = rows[i].crowded;
+    p->comm->mover->fills = (struct tu_fills){.fast = rows[i].fast, .left = UINT32_MAX};
+    struct ref_case c = {.collective = rows[i].collective, .seed = p->seed};
+    c.count = rows[i].moves_much ? (64 << 20) / sizeof(int32_t) / p->ranks : COUNT;
+    exchange(p, c, p->ranks >= rows[i].from && p->ranks <= rows[i].to);
+  }
 }
 
 /* A program may forbid other processes to read its memory at any time. */
@@ -117,6 +144,7 @@ static void play(void (*run)(struct player *p)) {
 }
 
 static void test_all_forms(void) { play(all_forms); }
+static void test_where_it_is_faster(void) { play(where_it_is_faster); }
 static void test_not_dumpable(void) { play(not_dumpable); }
 static void test_another_process(void) { play(another_process); }
 static void test_a_hole(void) {
@@ -143,6 +171,7 @@ static bool is_allowed(void) {
 
 int main(int argc, char **argv) {
   static const struct test tests[] = {{"all_forms", test_all_forms},
+                                      {"where_it_is_faster", test_where_it_is_faster},
                                       {"not_dumpable", test_not_dumpable},
                                       {"another_process", test_another_process},
                                       {"a_hole", test_a_hole},

@@ -22,7 +22,6 @@
 #include "engine/isa.h"
 #include "locality/cpus.h"
 #include "stream/link.h"
-#include "transport/peer_memory.h"
 #include "transport/shm_memory.h"
 
 /* Credits of a channel (number of messages that may be under way) if no ranks share a CPU. The number is small: the
@@ -34,8 +33,8 @@
 
 /* ---- creating ---- */
 
-/* Minimum number of ranks per CPU at which ranks read the memory of other processes (TU_WAY_READ). With fewer, staging is
- * as fast or faster: alltoall of 4 MiB with 4 ranks on two CPUs was 1.3 times as fast as in Open MPI; with 8 ranks it was
+/* Minimum number of ranks per CPU at which ranks read the memory of other processes on any machine (is_read_faster in
+ * engine/sending.c). With fewer, staging is as fast or faster within and between caches of AMD's Zen: alltoall of 4 MiB with 4 ranks on two CPUs was 1.3 times as fast as in Open MPI; with 8 ranks it was
  * 0.83 times, and read 1.0 to 1.1 times. In the simulated world, 2. */
 #ifndef TU_READ_SHARE
 #define TU_READ_SHARE 3u
@@ -193,8 +192,8 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   if (err != TUTTI_OK) goto failed;
   tu_transport_settle(t);
   if ((err = settle(c, &shape, error)) != TUTTI_OK) goto failed;
-  if (comm_id == TU_WORLD_ID && c->share >= TU_READ_SHARE) tu_peer_memory_try(t);
   if ((err = tu_mover_create(t, members, ranks, rank, comm_id, shape, &c->mover, error)) != TUTTI_OK) goto failed;
+  c->mover->crowded = c->share >= TU_READ_SHARE;
   c->mover->control.links = &tu_link_hearer;
   if ((err = tu_comm_await(c, &block, timeout_ms, error)) != TUTTI_OK) goto failed;
   if ((err = tu_control_begin(&c->mover->control, error)) != TUTTI_OK) goto failed;

@@ -485,6 +485,15 @@ static void reserve(const struct lowerer *l) {
   p->runs = tu_arena_allocate(&p->arena, l->run_capacity, sizeof *p->runs);
 }
 
+static enum tu_reading reading_of(const struct tu_plan *plan) {
+  switch (plan->collective) {
+    case TUTTI_ALLTOALL: return TU_READING_EXCHANGE;
+    case TUTTI_ALLGATHER: return plan->ranks == 2 ? TU_READING_EXCHANGE : TU_READING_NONE;
+    case TUTTI_SCATTER: return TU_READING_SCATTER;
+    default: return TU_READING_NONE;
+  }
+}
+
 static tutti_err lower(void *argument, struct tu_error *error) {
   struct lowerer *l = argument;
   const struct tu_lowering *from = l->from;
@@ -494,7 +503,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   p->arena = arena;
   p->point_to_point = from->point_to_point;
   p->from_any = from->from_any;
-  p->exchanges = !from->point_to_point && from->plan->collective == TUTTI_ALLTOALL;
+  p->reading = from->point_to_point ? TU_READING_NONE : reading_of(from->plan);
   p->item_bytes = from->in.item_bytes;
   p->pointed[TU_IN] = from->in.addresses != NULL;
   p->pointed[TU_OUT] = from->out.addresses != NULL;

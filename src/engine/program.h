@@ -69,6 +69,10 @@ struct tu_after {
 #ifndef TU_DIRECT_BYTES
 #define TU_DIRECT_BYTES (32u << 10)
 #endif
+/* Which long messages of a program may be read by the kernel (TU_WAY_READ, sending.c): those of an exchange, in which each rank
+ * sends and receives as much as any other, each block to one rank, and none reduces; those of one sender to each other rank. */
+enum tu_reading { TU_READING_NONE, TU_READING_EXCHANGE, TU_READING_SCATTER };
+
 /* A message of fewer bytes is never read by the kernel (TU_WAY_READ), whose call costs more than a second copy. In the simulated
  * world this depends on the seed. */
 #ifndef TU_READ_BYTES
@@ -123,7 +127,7 @@ struct tu_program {
    * the runs. A run never extends beyond a block. */
   bool pointed[3];
   bool folded;         /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
-  bool exchanges;      /* true: an alltoall: each rank sends and receives as much as any other, and none reduces */
+  enum tu_reading reading;
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
   bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */
 };

@@ -46,6 +46,7 @@ struct tu_mover {
   void (*destroy_books)(struct tu_mover *mover, bool in_order); /* frees `books`; set by the code that sets `books` */
   bool populates; /* true: all pages of a channel are created with the channel, not when they are first touched */
   bool wired;     /* true: the job has ranks on other hosts, which are reached over a wire */
+  bool crowded;   /* true: some ranks share a CPU with two others or more */
   struct tu_fills fills;
   bool outgrown;  /* true once a ring has wrapped often, so that a longer ring is worth its memory */
 };

@@ -51,6 +51,10 @@ void tu_peer_memory_try(struct tu_transport *t) {
   atomic_store(&tu_transport_head(t, t->rank)->reads_peers, all && t->ranks > 1);
 }
 
+void tu_peer_memory_ask(struct tu_transport *t) {
+  if (!atomic_exchange(&t->asked_peers, true)) tu_peer_memory_try(t);
+}
+
 bool tu_peer_memory_is_readable(const void *memory, size_t bytes) {
   unsigned char byte;
   const uintptr_t first = (uintptr_t)memory;

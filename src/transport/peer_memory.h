@@ -1,7 +1,7 @@
 /* peer_memory.h: reads the private memory of other processes of this host, without a copy through the segment. The kernel
  * copies (process_vm_readv). It does so only for processes that may trace each other: usually those of one user, in one
- * container, without the restrictions of Yama (/proc/sys/kernel/yama/ptrace_scope). So each rank tries it once all have
- * joined, if it is to be used at all (api/comm_create.c). */
+ * container, without the restrictions of Yama (/proc/sys/kernel/yama/ptrace_scope). So each rank tries it before its first
+ * program with messages that may be read (call/request.c). */
 #ifndef TU_PEER_MEMORY_H
 #define TU_PEER_MEMORY_H
 
@@ -12,6 +12,8 @@ void tu_peer_memory_offer(struct tu_slice_head *head);
 /* Called once all ranks have joined. Tries to read that word of each other rank of the segment, and publishes whether that
  * worked. */
 void tu_peer_memory_try(struct tu_transport *t);
+/* The same, but only the first time. */
+void tu_peer_memory_ask(struct tu_transport *t);
 /* Returns true if that rank of the segment reads the memory of all others. */
 static inline bool tu_peer_memory_reads(const struct tu_transport *t, uint32_t rank) {
   return atomic_load_explicit(&tu_transport_head(t, rank)->reads_peers, memory_order_relaxed) != 0;
