@@ -76,7 +76,7 @@ enum tu_reading { TU_READING_NONE, TU_READING_EXCHANGE, TU_READING_SCATTER };
 /* A message of fewer bytes is never read by the kernel (TU_WAY_READ), whose call costs more than a second copy. In the simulated
  * world this depends on the seed. */
 #ifndef TU_READ_BYTES
-#define TU_READ_BYTES (256u << 10)
+#define TU_READ_BYTES (64u << 10)
 #endif
 #define TU_NO_CAST UINT32_MAX
 struct tu_instruction {
