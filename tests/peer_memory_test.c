@@ -92,6 +92,34 @@ static void where_it_is_faster(struct player *p) {
   }
 }
 
+/* Ranks measure their machine each for itself. One lets the others read, which have found the opposite, and carry out later calls
+ * on the fast path. */
+static void ranks_differ(struct player *p) {
+  enum { CALLS = 3, APART = 16 };
+  const size_t longest = LEAST / sizeof(uint32_t);
+  uint32_t *in = calloc(p->ranks + 1, LEAST), *results = calloc(p->ranks + 1, LEAST);
+  if (!in || !results) abort();
+  try_all(p, true);
+  p->comm->mover->crowded = p->ranks > 2;
+  for (size_t count = longest / 4; count <= longest; count *= 2)
+    for (uint32_t i = 0; i < CALLS * p->ranks && p->stage->failures == 0; i++) {
+      const uint32_t who = i / CALLS;
+      uint32_t *out = results + (size_t)who * APART; /* so that the first call of each rank repeats none */
+      p->comm->mover->fills = (struct tu_fills){.fast = who == p->rank, .left = UINT32_MAX};
+      for (uint32_t r = 0; r < p->ranks; r++)
+        for (size_t k = 0; k < count; k++) in[r * count + k] = (uint32_t)k + (p->rank << 8) + r + i;
+      if (!good(p, tutti_alltoall(p->comm, in, out, count, TUTTI_U32), "alltoall")) break;
+      for (uint32_t r = 0; r < p->ranks; r++)
+        for (size_t k = 0; k < count; k++)
+          if (out[r * count + k] != (uint32_t)k + (r << 8) + p->rank + i) {
+            wrong(p, "rank %u: call %u of %zu items: item %zu from rank %u is wrong", p->rank, i, count, k, r);
+            break;
+          }
+    }
+  free(in);
+  free(results);
+}
+
 /* A program may forbid other processes to read its memory at any time. */
 static void not_dumpable(struct player *p) {
   const struct ref_case c = {.collective = TUTTI_ALLTOALL, .seed = p->seed};
@@ -151,6 +179,7 @@ static void play(void (*run)(struct player *p)) {
 
 static void test_all_forms(void) { play(all_forms); }
 static void test_where_it_is_faster(void) { play(where_it_is_faster); }
+static void test_ranks_differ(void) { play(ranks_differ); }
 static void test_not_dumpable(void) { play(not_dumpable); }
 static void test_another_process(void) { play(another_process); }
 static void test_a_hole(void) {
@@ -178,6 +207,7 @@ static bool is_allowed(void) {
 int main(int argc, char **argv) {
   static const struct test tests[] = {{"all_forms", test_all_forms},
                                       {"where_it_is_faster", test_where_it_is_faster},
+                                      {"ranks_differ", test_ranks_differ},
                                       {"not_dumpable", test_not_dumpable},
                                       {"another_process", test_another_process},
                                       {"a_hole", test_a_hole},

@@ -33,9 +33,10 @@
 
 /* ---- creating ---- */
 
-/* Minimum number of ranks per CPU at which ranks read the memory of other processes on any machine (tu_send_is_read_faster in
- * engine/sending.c). With fewer, staging is as fast or faster within and between caches of AMD's Zen: alltoall of 4 MiB with 4 ranks on two CPUs was 1.3 times as fast as in Open MPI; with 8 ranks it was
- * 0.83 times, and read 1.0 to 1.1 times. In the simulated world, 2. */
+/* Minimum number of ranks per CPU at which ranks read the memory of other processes on any machine (is_read_faster in
+ * engine/sending.c). With fewer, staging is as fast or faster within and between caches of AMD's Zen: alltoall of 4 MiB with 4
+ * ranks on two CPUs was 1.3 times as fast as in Open MPI; with 8 ranks it was 0.83 times, and read 1.0 to 1.1 times. In the
+ * simulated world, 2. */
 #ifndef TU_READ_SHARE
 #define TU_READ_SHARE 3u
 #endif

@@ -168,9 +168,9 @@ static inline bool tu_execution_waits_for_any(const struct tu_execution *e) {
  * or one per receiver) to e->targets, and adds their number to *count. May reduce *bytes. A lent slice (rendezvous get)
  * has no such address, because the receiver reads the source. */
 bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count);
-/* Returns true if a message of so many bytes, which the kernel copies from process to process, is faster than a staged one,
- * which is copied twice, but by both ranks at once. */
-bool tu_send_is_read_faster(const struct tu_execution *e, size_t bytes);
+/* Returns true if some rank may let others read messages of the program, which the fast path does not. Ranks may differ in
+ * whether they do so, but not in the result of this function. */
+bool tu_execution_may_read(const struct tu_execution *e);
 /* Publishes the slice that was just written, so that its receivers can read it. */
 void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes);
 /* Returns true when every lent slice of the send has been read. */

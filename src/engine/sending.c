@@ -22,7 +22,7 @@
  * no cache, and so the receiver has less work. Data that another instruction is just writing is stored whatever its
  * length. */
 #define STORE_BYTES ((size_t)1 << 20)
-/* For tu_send_is_read_faster: maximum of bytes that an exchange moves; of one rank's messages, how many ranks there must be, or how long
+/* For is_read_faster: maximum of bytes that an exchange moves; of one rank's messages, how many ranks there must be, or how long
  * the message. */
 #define READ_MOVED_MAX ((size_t)64 << 20)
 #define READ_RANKS 4u
@@ -66,25 +66,34 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
   return e->base[ins->source.buffer] + ins->source.offset;
 }
 
-/* It is in exchanges: if ranks share a CPU with two others or more, or if overwriting lines in another core's cache is fast though they
- * take long (Intel's meshes): there staging is slow, except with the non-temporal stores to the results of programs that move
- * much. In such a cache also what one rank sends to many, or much of it: the receivers copy at the same time, without that rank.
- * The more ranks share a CPU, the shorter the messages for which it is worth it. docs/DECISIONS.md has the figures. */
-bool tu_send_is_read_faster(const struct tu_execution *e, size_t bytes) {
+/* Returns the minimum bytes of a message that is read: the more ranks share a CPU, the shorter, if overwriting lines is fast. */
+static size_t least_read(const struct tu_mover *m, bool fast) {
+  return TU_READ_BYTES * (!fast || m->ranks < READ_RANKS ? 4 : m->crowded ? 1 : 2);
+}
+
+bool tu_execution_may_read(const struct tu_execution *e) {
+  return e->program->reading && e->program->longest_bytes >= least_read(e->mover, true);
+}
+
+/* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
+ * but by both ranks at once. In exchanges: if ranks share a CPU with two others or more, or if overwriting lines in another
+ * core's cache is fast though they take long (Intel's meshes): there staging is slow, except with the non-temporal stores to the
+ * results of programs that move much. In such a cache also what one rank sends to many, or much of it: the receivers copy at the
+ * same time, without that rank. docs/DECISIONS.md has the figures. */
+static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
   const struct tu_mover *m = e->mover;
-  const bool one_cache = m->fills.fast, many = m->ranks >= READ_RANKS;
-  const size_t least = TU_READ_BYTES * (!one_cache || !many ? 4 : m->crowded ? 1 : 2);
-  if (bytes < least) return false;
+  const bool fast = m->fills.fast;
+  if (bytes < least_read(m, fast)) return false;
   switch (e->program->reading) {
-    case TU_READING_EXCHANGE: return m->crowded || (one_cache && e->program->moved_bytes < READ_MOVED_MAX);
-    case TU_READING_SCATTER: return one_cache && (many || bytes >= READ_ALONE);
+    case TU_READING_EXCHANGE: return m->crowded || (fast && e->program->moved_bytes < READ_MOVED_MAX);
+    case TU_READING_SCATTER: return fast && (m->ranks >= READ_RANKS || bytes >= READ_ALONE);
     default: return false;
   }
 }
 
 /* Returns true if the receivers may read the message from the memory of this process. */
 static bool may_be_read(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (!tu_send_is_read_faster(e, ins->bytes) || !ins->lasting || ins->source.run_count != 1 ||
+  if (!is_read_faster(e, ins->bytes) || !ins->lasting || ins->source.run_count != 1 ||
       ins->source.fold)
     return false;
   const struct tu_message *m = e->program->messages + ins->message_first;
