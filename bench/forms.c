@@ -42,9 +42,7 @@ static tutti_err call_in_form(tutti_comm *world, int form) {
 
 /* ---- many open calls ---- */
 
-static const struct {
-  size_t bytes, calls;
-} batches[] = {{8, 100}, {8, 1000}, {64 << 10, 100}, {64 << 10, 1000}};
+static const struct { size_t bytes, calls; } batches[] = {{8, 100}, {8, 1000}, {64 << 10, 100}, {64 << 10, 1000}};
 enum { BATCHES = sizeof batches / sizeof batches[0], CALLS_MAX = 1000, BYTES_MAX = 64 << 10, OPEN_EVERY = 20 };
 enum order { IN_TURN, AT_ONCE, ORDERS };
 

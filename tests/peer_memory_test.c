@@ -71,7 +71,7 @@ static void where_it_is_faster(struct player *p) {
     size_t block;       /* bytes */
     uint32_t from, to;  /* with so many ranks, messages are read */
   } rows[] = {
-      {TUTTI_ALLTOALL, false, false, LEAST, 9, 9},   {TUTTI_ALLTOALL, true, false, LEAST, 2, 9},
+      {TUTTI_ALLTOALL, false, false, LEAST, 9, 9},    {TUTTI_ALLTOALL, true, false, LEAST, 2, 9},
       {TUTTI_ALLTOALL, true, false, LEAST - 4, 9, 9}, {TUTTI_ALLTOALL, false, true, LEAST, 2, 9},
       {TUTTI_ALLTOALL, false, true, LEAST / 2, 4, 9}, {TUTTI_ALLTOALL, false, true, LEAST / 2 - 4, 9, 9},
       {TUTTI_ALLTOALL, true, true, LEAST / 4, 4, 9},  {TUTTI_ALLTOALL, true, true, LEAST / 4 - 4, 9, 9},

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "call/tensors.h"
 #include "comm/operations.h"
-#include "transport/peer_memory.h"
 
 #define SEGMENT_BYTES ((size_t)4 << 20)
 /* Between hosts, segments are shorter: while one segment crosses a wire, others are summed or copied on the hosts. The
@@ -407,9 +406,7 @@ static tutti_err lower(struct tutti_comm *comm, const struct tu_call *call, stru
     return tu_fail_memory(error, comm->ranks * sizeof *r->blocks, "the blocks of %u ranks", comm->ranks);
   *in = lowering.in;
   err = tu_program_create(&lowering, &r->program, error);
-  if (err != TUTTI_OK) return err;
-  if (r->program->reading && r->program->longest_bytes >= TU_READ_BYTES) tu_peer_memory_ask(comm->transport);
-  return tu_execution_init(&r->execution, r->program, comm->mover, error);
+  return err != TUTTI_OK ? err : tu_execution_init(&r->execution, r->program, comm->mover, error);
 }
 
 /* Notes what other ranks and the program may learn about the call. */

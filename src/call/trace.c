@@ -363,10 +363,8 @@ static void fill_steps(const struct tutti_request *r, struct tu_trace_step *step
   uint32_t count = 0;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
-    steps[i] = (struct tu_trace_step){.bytes = ins->bytes,
-                                      .kind = ins->kind,
-                                      .message_first = count,
-                                      .operands = ins->operand_count};
+    steps[i] = (struct tu_trace_step){
+        .bytes = ins->bytes, .kind = ins->kind, .message_first = count, .operands = ins->operand_count};
     for (uint32_t k = 0; k < ins->message_count; k++)
       messages[count++] = message_of(mover, &p->messages[ins->message_first + k]);
     for (uint32_t k = 0; k < ins->operand_count; k++)

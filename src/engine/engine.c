@@ -65,6 +65,7 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
   e->slot_bytes = tu_program_whole(program, mover->shape.slot_bytes);
   e->far_slot_bytes = tu_program_whole(program, mover->far_shape.slot_bytes);
+  if (tu_execution_may_read(e)) tu_peer_memory_ask(mover->transport);
   tutti_err err =
       tu_arena_build(prepare, e, "the execution of a call (an algorithm without scratch buffers needs less)", error);
   if (err != TUTTI_OK) tu_execution_fini(e);

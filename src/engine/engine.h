@@ -145,7 +145,8 @@ bool tu_execution_poll_and_tell(struct tu_execution *e);
  * for these buffers. After that, the execution can be started and polled on the fast path repeatedly, while no other
  * execution of the communicator is open. */
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out);
-/* Prepares all instructions for the fast path with these buffers; if there is a teller, it is told of each. Returns false if out of memory. */
+/* Prepares all instructions for the fast path with these buffers; if there is a teller, it is told of each. Returns false
+ * if out of memory. */
 bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void *out);
 void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
 /* Runs the instructions one after the other. When one has to wait for a message or a credit, polls for it, in this call

@@ -126,7 +126,7 @@ struct tu_program {
   /* for each of IN, OUT and TMP: true: each block has an address of its own, and tu_program_point sets the offsets of
    * the runs. A run never extends beyond a block. */
   bool pointed[3];
-  bool folded;         /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
+  bool folded; /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
   enum tu_reading reading;
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
   bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */

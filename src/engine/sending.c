@@ -93,9 +93,7 @@ static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
 
 /* Returns true if the receivers may read the message from the memory of this process. */
 static bool may_be_read(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (!is_read_faster(e, ins->bytes) || !ins->lasting || ins->source.run_count != 1 ||
-      ins->source.fold)
-    return false;
+  if (!is_read_faster(e, ins->bytes) || !ins->lasting || ins->source.run_count != 1 || ins->source.fold) return false;
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++)
     if (m[i].sender->remote || !tu_peer_memory_reads(e->mover->transport, m[i].sender->bell)) return false;

@@ -43,11 +43,10 @@ struct tu_hop {
 
 bool tu_execution_goes_straight(const struct tu_execution *e, const void *in, const void *out) {
   struct tu_transport *t = e->mover->transport;
-  if (!e->program->order || (e->teller && e->program->instruction_count == 0) || e->mover->pace || e->mover->control.remote ||
-      (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
+  if (!e->program->order || (e->teller && e->program->instruction_count == 0) || e->mover->pace ||
+      e->mover->control.remote || (!e->arithmetic.user && e->arithmetic.op == TUTTI_PREMUL_SUM))
     return false;
-  if (tu_execution_may_read(e) && tu_peer_memory_reads(t, t->rank))
-    return false;
+  if (tu_execution_may_read(e) && tu_peer_memory_reads(t, t->rank)) return false;
   return e->program->longest_bytes < e->direct_bytes || (!tu_transport_offset(t, in) && !tu_transport_offset(t, out));
 }
 

@@ -13,8 +13,9 @@ static void test_two_agree(void) {
     uint64_t ns;
     bool fast;
     bool again; /* the next slice is measured, too */
-  } steps[] = {{SLOW, false, false}, {FAST, false, true}, {SLOW, false, false}, {FAST, false, true}, {FAST, true, false},
-               {FAST, true, false},  {SLOW, true, true},  {FAST, true, false},  {SLOW, true, true},  {SLOW, false, false}};
+  } steps[] = {{SLOW, false, false}, {FAST, false, true}, {SLOW, false, false}, {FAST, false, true},
+               {FAST, true, false},  {FAST, true, false}, {SLOW, true, true},   {FAST, true, false},
+               {SLOW, true, true},   {SLOW, false, false}};
   struct tu_fills f = {0};
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
     f.left = 0;
@@ -52,8 +53,8 @@ static void test_wraps(void) {
     tu_staging_fill(&ring, 4096 + ring.at, TU_LINE_BYTES);
     tu_staging_fill(&long_ring, 4096 + long_ring.at, TU_LINE_BYTES);
   }
-  CHECK(outgrown && ring.wraps == TU_STAGING_WRAPS && long_ring.wraps == TU_STAGING_WRAPS, "%u and %u wraps", ring.wraps,
-        long_ring.wraps);
+  CHECK(outgrown && ring.wraps == TU_STAGING_WRAPS && long_ring.wraps == TU_STAGING_WRAPS, "%u and %u wraps",
+        ring.wraps, long_ring.wraps);
 }
 
 static const struct test tests[] = {{"two_agree", test_two_agree}, {"when", test_when}, {"wraps", test_wraps}};

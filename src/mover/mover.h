@@ -48,7 +48,7 @@ struct tu_mover {
   bool wired;     /* true: the job has ranks on other hosts, which are reached over a wire */
   bool crowded;   /* true: some ranks share a CPU with two others or more */
   struct tu_fills fills;
-  bool outgrown;  /* true once a ring has wrapped often, so that a longer ring is worth its memory */
+  bool outgrown; /* true once a ring has wrapped often, so that a longer ring is worth its memory */
 };
 
 /* Creates a mover (the channels of one communicator). Arguments and errors are those of tu_control_open. */

@@ -72,8 +72,8 @@ static void read_program(struct tu_traced_rank *rank, const unsigned char *at, s
   TEXT(p.head.call);
   at += sizeof p.head;
   const struct tu_traced_comm *comm = find_comm(rank, p.head.comm);
-  const uint64_t need = (uint64_t)p.head.step_count * sizeof *p.steps +
-                        (uint64_t)p.head.message_count * sizeof *p.messages;
+  const uint64_t need =
+      (uint64_t)p.head.step_count * sizeof *p.steps + (uint64_t)p.head.message_count * sizeof *p.messages;
   if (!comm || need > bytes - sizeof p.head) return;
   p.steps = take(&at, p.head.step_count, sizeof *p.steps);
   p.messages = take(&at, p.head.message_count, sizeof *p.messages);

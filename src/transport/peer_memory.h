@@ -1,7 +1,7 @@
 /* peer_memory.h: reads the private memory of other processes of this host, without a copy through the segment. The kernel
  * copies (process_vm_readv). It does so only for processes that may trace each other: usually those of one user, in one
  * container, without the restrictions of Yama (/proc/sys/kernel/yama/ptrace_scope). So each rank tries it before its first
- * program with messages that may be read (call/request.c). */
+ * program with messages that may be read (engine/engine.c). */
 #ifndef TU_PEER_MEMORY_H
 #define TU_PEER_MEMORY_H
 

@@ -152,7 +152,8 @@ struct tu_transport {
   /* Whether this rank must execute a full fence when it rings a bell. false: no fence is needed, because the rank that
    * goes to sleep executes a fence on all CPUs (membarrier). */
   _Atomic bool fence;
-  _Atomic bool asked_peers; /* this rank has tried whether it can read the memory of the others' processes (peer_memory.h) */
+  _Atomic bool
+      asked_peers; /* this rank has tried whether it can read the memory of the others' processes (peer_memory.h) */
   struct tu_waits_owners waits;
   /* The progress thread (call/progress.h). waiting: number of threads of the program that wait for requests here. served:
    * the thread serves this endpoint, from the start of its world to the end; advanced: it advances requests, too;
