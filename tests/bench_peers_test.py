@@ -406,6 +406,17 @@ class Documents(unittest.TestCase):
         lines, facts = table.read(self.content("performance.tsv"), "performance.tsv")
         self.assertEqual(table.as_text(lines, facts) + "\n", self.content("performance.tsv"))
         self.assertEqual(picture.draw(table.rows_of(lines), facts) + "\n", self.content("performance.svg"), "run make docs")
+        lines, facts = table.read(self.content("performance-mesh.tsv"), "performance-mesh.tsv")
+        self.assertEqual(table.as_text(lines, facts) + "\n", self.content("performance-mesh.tsv"))
+
+    def test_means_of_the_mesh_are_those_of_its_table(self):
+        lines, _ = table.read(self.content("performance-mesh.tsv"), "performance-mesh.tsv")
+        summary = {(entry["regime"], entry["mode"]): entry for entry in results.summarize(table.rows_of(lines))}
+        page = self.content("PERFORMANCE.md")
+        for title, mode in (("mesh, in a loop", "loop"), ("mesh, a barrier before each", "barrier"), ("mesh, both", "all")):
+            means = [summary["near", mode][f"{buffers}_to_{to}"] for buffers in table.KINDS for to in ("best", "default")]
+            self.assertIn(" | ".join([f"| {title}", str(summary["near", mode]["cells"]), *(f"{mean:.2f}" for mean in means)]),
+                          page)
 
     def test_means_and_counts_are_those_of_the_table(self):
         lines, _ = table.read(self.content("performance.tsv"), "performance.tsv")
