@@ -186,8 +186,9 @@ static void print_machine(const struct facts *f) {
 static void print_distance(void) {
   struct info_distance d;
   if (!info_distance(&d)) return;
-  printf("distance    %u ns for a cache line from CPU %u to CPU %u, %u ns to overwrite %u KiB that the other has read: ",
-         d.line_ns, d.cpus[0], d.cpus[1], d.fill_ns, TU_STREAM_BYTES / 1024);
+  printf(
+      "distance    %u ns for a cache line from CPU %u to CPU %u, %u ns to overwrite %u KiB that the other has read: ",
+      d.line_ns, d.cpus[0], d.cpus[1], d.fill_ns, TU_STREAM_BYTES / 1024);
   printf("%s, messages are staged %s the caches\n", d.far ? "far" : "near",
          d.far && !tu_fills_is_fast(d.fill_ns) ? "past" : "in");
 }
