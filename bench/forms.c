@@ -1,5 +1,5 @@
 /* forms.c: compares the forms of a call: the named function, tutti_run_call, a vector variant, and start and wait; and many
- * calls that are open at once with the same calls one after the other. `make bench-forms` runs it as every rank of a job:
+ * calls that are open at once with the same calls one after the other. tools/bench-forms runs it as every rank of a job:
  *
  *   forms [ROUNDS]
  *
