@@ -356,7 +356,7 @@ static struct tu_trace_message message_of(const struct tu_mover *mover, const st
                                    .sends = m->sender != NULL};
 }
 
-/* Fills in the steps of a program, their messages and dependencies. */
+/* Fills in the steps of a program, and their messages. */
 static void fill_steps(const struct tutti_request *r, struct tu_trace_step *steps, struct tu_trace_message *messages) {
   const struct tu_program *p = r->program;
   const struct tu_mover *mover = r->comm->mover;

@@ -69,6 +69,7 @@ struct tu_after {
 #ifndef TU_DIRECT_BYTES
 #define TU_DIRECT_BYTES (32u << 10)
 #endif
+
 /* Which long messages of a program may be read by the kernel (TU_WAY_READ, sending.c): those of an exchange, in which each rank
  * sends and receives as much as any other, each block to one rank, and none reduces; those of one sender to each other rank. */
 enum tu_reading { TU_READING_NONE, TU_READING_EXCHANGE, TU_READING_SCATTER };

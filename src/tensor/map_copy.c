@@ -122,10 +122,8 @@ INLINE void move_band(unsigned char *tensor, size_t step, const size_t *cols, si
   for (size_t i = 0, n; i < count; i += n, packed += n * whole) {
     n = i + together <= count ? together : 1;
     for (size_t k = 0; k < rows; k++)
-      if (n == together)
-        for (size_t j = 0; j < together; j++)
-          move_run(tensor + cols[i + j] + k * step, packed + j * whole + k * pitch, whole, 0, unpacks);
-      else move_run(tensor + cols[i] + k * step, packed + k * pitch, whole, 0, unpacks);
+      for (size_t j = 0; j < n; j++)
+        move_run(tensor + cols[i + j] + k * step, packed + j * whole + k * pitch, whole, 0, unpacks);
   }
 }
 
