@@ -31,7 +31,9 @@
  *   earlier. A sleep would be worse: each switch from rank to rank would cost a sleep and a wake-up.
  * - As soon as one rank of the host notices other programs, all its ranks ask for short slices. A rank with long slices
  *   would lose more with each yield than the others.
- * - If the kernel does not support short slices, the rank sleeps at once. */
+ * - If the kernel does not support short slices, the rank sleeps at once.
+ *
+ * In both cases a rank also checks, once per ms at most, whether it waits on a CPU of its own (places.h). */
 #include "comm/patience.h"
 
 #include <sched.h>
@@ -40,6 +42,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "comm/places.h"
 
 #define POLLS_ROOMY 256u /* number of polls without reading the clock if each rank has a core of its own: about 8 us */
 /* If ranks share a core: number of polls without reading the clock, times the number of ranks per CPU. Then the rank yields,
@@ -145,8 +148,7 @@ static void note_busy(const struct tutti_comm *comm, uint64_t now) {
   bool again = w->busy_ns > 0 && now < recent_until(w);
   w->busy_ns = again ? tu_min(2 * w->busy_ns, BUSY_MAX_NS) : BUSY_MIN_NS;
   be_busy(comm, now + w->busy_ns);
-  const struct tu_transport *t = comm->transport;
-  atomic_store_explicit(&tu_transport_head(t, t->rank)->busy_until, w->busy_until, memory_order_relaxed);
+  tu_places_note_busy(comm->transport, w->busy_until);
 }
 
 static void note_quiet(const struct tutti_comm *comm) {
@@ -179,6 +181,7 @@ static void ask_kernel(const struct tutti_comm *comm, uint64_t now) {
   bool known = w->asked_at > 0 && blocked <= w->sleeps && wall_ns > here_ns;
   uint64_t lost_ns = known ? wall_ns - here_ns : 0;
   if (preempted > 0 && lost_ns >= LOST_NS && lost_ns * LOST_PART >= wall_ns) note_busy(comm, now);
+  tu_places_look(comm->transport, now, preempted > 0, false);
   w->asked_at = now;
   w->cpu_us = cpu_us;
   w->preempted = (uint64_t)u.ru_nivcsw;
@@ -247,6 +250,10 @@ static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) 
     struct others others = ask_others(t);
     tu_core_watch.others_worked = others.worked_ns;
     if (others.busy_until > tu_max(now, tu_core_watch.busy_until)) be_busy(comm, others.busy_until);
+    if (now - tu_core_watch.placed_at >= TU_PLACES_NS) {
+      tu_core_watch.placed_at = now;
+      tu_places_look(t, now, true, true);
+    }
   }
   tu_core_watch.yielded_at = now;
   sched_yield();

@@ -53,6 +53,7 @@ struct tu_core_watch {
   /* yielded_at: time when the last yield began. others_worked: total time that the other ranks had worked until then.
    * Both in ns */
   uint64_t yielded_at, others_worked;
+  uint64_t placed_at; /* time when the thread last published its CPU before a yield, in ns */
   /* what the kernel reported at asked_at: CPU time of the thread in us, and its numbers of involuntary (preempted) and
    * of voluntary (blocked) context switches */
   uint64_t cpu_us, preempted, blocked;

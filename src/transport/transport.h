@@ -88,7 +88,10 @@ struct tu_slice_head {
   /* Total time that the rank's waiting thread has worked, in ns: it was awake between two rests (a yield or a sleep),
    * and did not only poll. Only long stretches are counted. */
   _Alignas(TU_LINE_BYTES) _Atomic uint64_t worked_ns;
-  _Atomic uint64_t busy_until; /* time until which the rank assumes that other programs want its core, in ns */
+  _Atomic uint64_t busy_until; /* time until which the rank assumes that other programs want busy_cpu, in ns */
+  /* where the rank's waiting thread ran at the time cpu_at (ns), for comm/places.h; CPU numbers plus 1, 0: not known */
+  _Atomic uint64_t cpu_at;
+  _Atomic uint32_t cpu, busy_cpu;
   struct tu_waits_note waits[TU_WAITS_THREADS];
   /* Nonzero: the rank has closed its endpoint before it had a communicator. `reason` contains the reason. */
   _Atomic uint32_t gave_up;

@@ -1,0 +1,172 @@
+/* places_test.c: tests which CPUs count as used, which CPU is best, and that a rank that moves keeps its affinity. */
+#include "comm/places.h"
+
+#include "test.h"
+
+enum { RANKS = 4, ROW_CPUS = 6 };
+static const uint64_t NOW = 1000 * (uint64_t)TU_FRESH_NS;
+
+static void open_loop(struct tu_transport *t[RANKS]) {
+  struct tu_error error;
+  tu_assert(tu_loop_create(RANKS, 1 << 20, t, &error) == TUTTI_OK);
+}
+
+static void close_loop(struct tu_transport *t[RANKS]) {
+  for (uint32_t r = 0; r < RANKS; r++) t[r]->ops->close(t[r]);
+}
+
+/* Publishes that the rank waits on that CPU. */
+static void put(struct tu_transport *t, uint32_t cpu, uint64_t at) {
+  struct tu_slice_head *head = tu_transport_head(t, t->rank);
+  atomic_store(&head->cpu, cpu + 1);
+  atomic_store(&head->cpu_at, at);
+}
+
+static void put_busy(struct tu_transport *t, uint32_t cpu, uint64_t until) {
+  struct tu_slice_head *head = tu_transport_head(t, t->rank);
+  atomic_store(&head->busy_cpu, cpu + 1);
+  atomic_store(&head->busy_until, until);
+}
+
+static void which_cpu_is_best(void) {
+  static const uint32_t busy = TU_BUSY_COST;
+  const struct {
+    const char *name, *allowed; /* one letter per CPU; '.': not allowed */
+    uint32_t cost[ROW_CPUS], own, best;
+  } rows[] = {
+      {"alone", "xxxx", {0, 0, 0, 0}, 2, 2},
+      {"others elsewhere", "xxxx", {1, 3, 0, 1}, 2, 2},
+      {"one rank here, none there", "xx", {1, 0}, 0, 1},
+      {"as many there", "xx", {1, 1}, 0, 0},
+      {"more there", "xx", {1, 2}, 0, 0},
+      {"the closest of equal ones", "xxxxxx", {0, 1, 1, 1, 0, 0}, 3, 4},
+      {"the closest one, below", "xxxxxx", {0, 0, 0, 1, 1, 0}, 3, 2},
+      {"fewer before closer", "xxxxxx", {0, 2, 2, 3, 2, 2}, 3, 0},
+      {"only allowed ones", ".x.x..", {0, 1, 0, 2, 0, 0}, 3, 1},
+      {"bound", "..x", {0, 0, 5}, 2, 2},
+      {"other programs here", "xx", {busy, 3}, 0, 1},
+      {"other programs there", "xx", {3, busy}, 0, 0},
+      {"other programs everywhere", "xx", {busy | 1, busy}, 0, 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    uint32_t cost[CPU_SETSIZE] = {0};
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    for (uint32_t c = 0; c < ROW_CPUS && rows[i].allowed[c]; c++) {
+      cost[c] = rows[i].cost[c];
+      if (rows[i].allowed[c] == 'x') CPU_SET(c, &allowed);
+    }
+    const uint32_t best = tu_places_best(&allowed, cost, rows[i].own);
+    CHECK(best == rows[i].best, "%s: CPU %u", rows[i].name, best);
+  }
+}
+
+static void what_costs(void) {
+  struct tu_transport *t[RANKS];
+  uint32_t cost[CPU_SETSIZE] = {0};
+  open_loop(t);
+  put(t[0], 5, NOW); /* the rank itself does not count */
+  put(t[1], 5, NOW - TU_FRESH_NS / 2);
+  put(t[2], 5, NOW - TU_FRESH_NS); /* long ago */
+  put(t[3], CPU_SETSIZE - 1, NOW);
+  put_busy(t[0], 7, NOW + 1); /* but what it has noticed does */
+  put_busy(t[1], 5, NOW + 1);
+  put_busy(t[2], 8, NOW); /* no longer */
+  for (int avoids = 0; avoids < 2; avoids++) {
+    const uint32_t busy = avoids ? TU_BUSY_COST : 0;
+    memset(cost, 0, sizeof cost);
+    tu_places_costs(t[0], NOW, avoids, cost);
+    for (uint32_t c = 0; c < CPU_SETSIZE; c++) {
+      const uint32_t expected = c == 5 ? busy | 1 : c == 7 ? busy : c == CPU_SETSIZE - 1;
+      CHECK(cost[c] == expected, "avoids %d: CPU %u costs %x", avoids, c, cost[c]);
+    }
+  }
+  close_loop(t);
+}
+
+/* Binds this thread to the first CPU of `all`, and then allows the second one, too. Returns false if there is no second
+ * one. */
+static bool begin_on_first(const cpu_set_t *all, uint32_t cpus[2], cpu_set_t *both) {
+  uint32_t count = 0;
+  for (uint32_t c = 0; c < CPU_SETSIZE && count < 2; c++)
+    if (CPU_ISSET(c, all)) cpus[count++] = c;
+  if (count < 2) return false;
+  cpu_set_t first;
+  CPU_ZERO(&first);
+  CPU_SET(cpus[0], &first);
+  *both = first;
+  CPU_SET(cpus[1], both);
+  tu_assert(sched_setaffinity(0, sizeof first, &first) == 0 && sched_setaffinity(0, sizeof *both, both) == 0);
+  return true;
+}
+
+static uint32_t published(const struct tu_transport *t) { return atomic_load(&tu_transport_head(t, t->rank)->cpu) - 1; }
+
+static void moves_and_keeps_its_affinity(void) {
+  struct tu_transport *t[RANKS];
+  cpu_set_t all, both, after;
+  uint32_t cpus[2];
+  tu_assert(sched_getaffinity(0, sizeof all, &all) == 0);
+  open_loop(t);
+  if (begin_on_first(&all, cpus, &both)) {
+    put(t[1], cpus[0], NOW);
+    tu_places_look(t[0], NOW, true, false);
+    /* also if the kernel has moved the thread there before */
+    CHECK(published(t[0]) == cpus[1], "it waits on CPU %u", published(t[0]));
+    CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&after, &both), "its affinity has changed");
+    /* The other CPU is no better for the other rank now. */
+    tu_places_look(t[0], NOW, true, false);
+    CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&after, &both), "its affinity has changed");
+    put_busy(t[1], cpus[1], NOW + 1);
+    put(t[1], cpus[1], NOW - 2 * TU_FRESH_NS);
+    tu_places_look(t[0], NOW, true, true);
+    CHECK(published(t[0]) == cpus[0], "it waits on CPU %u, beside other programs", published(t[0]));
+  } else SKIP("one CPU only");
+  tu_assert(sched_setaffinity(0, sizeof all, &all) == 0);
+  close_loop(t);
+}
+
+static void a_bound_rank_stays(void) {
+  struct tu_transport *t[RANKS];
+  cpu_set_t all, one, after;
+  tu_assert(sched_getaffinity(0, sizeof all, &all) == 0);
+  open_loop(t);
+  uint32_t last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &all)) last--;
+  CPU_ZERO(&one);
+  CPU_SET(last, &one);
+  tu_assert(sched_setaffinity(0, sizeof one, &one) == 0);
+  for (uint32_t r = 1; r < RANKS; r++) put(t[r], last, NOW);
+  put_busy(t[0], last, NOW + 1);
+  for (int may_move = 0; may_move < 2; may_move++) {
+    tu_places_look(t[0], NOW, may_move, true);
+    CHECK(published(t[0]) == last, "bound to CPU %u, it waits on CPU %u", last, published(t[0]));
+    CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&after, &one), "its affinity has changed");
+  }
+  tu_assert(sched_setaffinity(0, sizeof all, &all) == 0);
+  close_loop(t);
+}
+
+static void who_may_not_move_stays(void) {
+  struct tu_transport *t[RANKS];
+  open_loop(t);
+  uint32_t before = 0, after = 1;
+  /* the kernel may move the thread at any time, but not each time */
+  for (int i = 0; i < 100 && before != after; i++) {
+    before = (uint32_t)sched_getcpu();
+    for (uint32_t r = 1; r < RANKS; r++) put(t[r], before, NOW);
+    tu_places_look(t[0], NOW, false, true);
+    after = (uint32_t)sched_getcpu();
+  }
+  CHECK(before == after && published(t[0]) == after, "it moved from CPU %u to CPU %u", before, after);
+  close_loop(t);
+}
+
+int main(int argc, char **argv) {
+  const struct test tests[] = {{"which_cpu_is_best", which_cpu_is_best},
+                               {"what_costs", what_costs},
+                               {"moves_and_keeps_its_affinity", moves_and_keeps_its_affinity},
+                               {"a_bound_rank_stays", a_bound_rank_stays},
+                               {"who_may_not_move_stays", who_may_not_move_stays}};
+  return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
+}
