@@ -71,5 +71,8 @@ void tu_places_look(const struct tu_transport *t, uint64_t now, bool may_move, b
   tu_places_costs(t, now, avoids_busy, cost);
   if (cost[cpu] == 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   const uint32_t best = tu_places_best(&allowed, cost, cpu);
-  if (best != cpu && move_to(best, &allowed)) atomic_store_explicit(&own->cpu, best + 1, memory_order_relaxed);
+  if (best == cpu) return;
+  /* Before it moves, so that no other rank takes the same place meanwhile. */
+  atomic_store_explicit(&own->cpu, best + 1, memory_order_relaxed);
+  if (!move_to(best, &allowed)) atomic_store_explicit(&own->cpu, cpu + 1, memory_order_relaxed);
 }
