@@ -113,6 +113,16 @@ uint64_t tu_clock_coarse_ns(void);
 /* Returns the next number of a seeded random generator (splitmix64), for tests and probes. */
 uint64_t tu_random(uint64_t *state);
 
+/* Hints that other cores will read these bytes soon: moves their lines to a cache that all cores share, where the processor
+ * can do so (cldemote of Intel; others take it for a nop). */
+static inline void tu_push_lines(const void *memory, size_t bytes) {
+#if defined(__x86_64__)
+  for (size_t i = 0; i < bytes; i += TU_LINE_BYTES) __asm__ volatile("cldemote %0" ::"m"(((const char *)memory)[i]));
+#else
+  (void)memory, (void)bytes;
+#endif
+}
+
 /* Pauses the core for a moment. For loops that poll memory until another core writes it. */
 static inline void tu_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)

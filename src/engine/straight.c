@@ -23,6 +23,10 @@ struct hop_end {
   const void **source; /* reduction: the entry of `sources` that gets the address of the message's bytes */
 };
 
+/* Staged messages of up to this many bytes are pushed out of this core's cache, if the receiver waits for them. An exchange of
+ * 256 B on an Intel mesh takes 180 ns instead of 235. For longer ones, the receiver fetches many lines at once anyway. */
+#define PUSHED_BYTES 512u
+
 /* Kind of a hop of which e->teller is told. So a run of which none is told takes no step more. */
 #define TOLD UINT8_MAX
 
@@ -117,6 +121,12 @@ static inline void publish(const struct tu_execution *e, struct tu_sender *s, si
   tu_mover_ring(e->mover, s->bell);
 }
 
+/* Returns true if the receiver, to which lines take long, probably waits for this message: it has taken all others, as its own
+ * last line says, but perhaps the last one, which may have crossed that line. */
+static bool is_awaited(const struct tu_sender *s) {
+  return s->back && s->sent - s->back->peer_taken <= 1 && tu_sender_far(s);
+}
+
 /* Sends a staged message: writes its bytes once for all receivers, into a staging ring or the multicast ring. */
 static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
   struct tu_cast *cast = hop->cast ? e->program->cast : NULL;
@@ -128,6 +138,7 @@ static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
   bool past = hop->bytes >= TU_STREAM_BYTES && tu_sender_far(first) &&
               tu_fills_past(&e->mover->fills, cast ? &cast->staging : &first->staging, at);
   tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, hop->from, hop->bytes);
+  if (hop->bytes <= PUSHED_BYTES && is_awaited(first)) tu_push_lines(at, hop->bytes);
   if (cast) tu_cast_fill(cast, segment_offset, hop->bytes);
   else tu_staging_fill(&first->staging, segment_offset, hop->bytes);
   for (uint32_t i = 0; i < hop->end_count; i++) {
