@@ -22,7 +22,8 @@ from peers import bars, cells, results, sides
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 COLLECTIVES = ["allreduce", "reduce", "broadcast", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv",
                "reduce_scatter", "scan", "barrier"]
-FORMS = ["blocking", "nonblocking"]
+FORMS = ["blocking", "nonblocking", "after_barrier"]
+USUAL_FORMS = FORMS[:2]
 SIZES = "8,64,1K,4K,16K,64K,256K,1M,4M,16M"
 WITHOUT, WITH = "without", "with"
 TRIES = 3  # maximum number of attempts at a round

@@ -9,12 +9,14 @@
  *     CPU time.
  *
  * Line: "COLLECTIVE FORM BYTES US right|wrong|unchecked".
- * - FORM: blocking, or nonblocking: start, and wait at once.
+ * - FORM: blocking; nonblocking: start, and wait at once; or after_barrier: a barrier and a blocking call, both timed, with
+ *   rank 0 as the root.
  * - BYTES: of the buffer of a rank in allreduce, reduce, broadcast and scan; of the blocks of all ranks otherwise.
  * - US: time of a call in us, of the slowest rank, median of up to 3 loops. Roots rotate, and every second scan is over
  *   the ranks in reverse order. Otherwise the first ranks run ahead, and the loop measures how fast they send.
  * From SINGLE_BYTES on, calls are timed one by one. Before each, the rank writes its input and reads its output, as
- * programs do, and all ranks meet in a barrier. */
+ * programs do, and all ranks meet in a barrier. Otherwise the input of an earlier call is still in the reader's cache, and
+ * nothing has to cross. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -23,12 +25,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES_MAX = 64 << 20, SINGLE_BYTES = 1 << 20, LOOPS = 3, ITEM = sizeof(float) };
+enum { BYTES_MAX = 64 << 20, SINGLE_BYTES = 64 << 10, LOOPS = 3, ITEM = sizeof(float) };
 
 struct bench {
   int rank, ranks;
   const struct collective *collective;
-  bool nonblocking;
+  bool nonblocking, after_barrier;
   size_t bytes;
   int count;            /* elements of the buffer, or of a block */
   int *counts, *displs; /* [ranks]: blocks of a v-form, in elements; the same for both sides */
@@ -125,8 +127,9 @@ static void operate(struct bench *b, int root) {
 }
 
 static void operate_next(struct bench *b) {
+  if (b->after_barrier) MPI_Barrier(WORLD);
   operate(b, b->turn);
-  b->turn = (b->turn + 1) % b->ranks;
+  if (!b->after_barrier) b->turn = (b->turn + 1) % b->ranks;
   b->backwards = !b->backwards;
 }
 
@@ -278,7 +281,8 @@ static double time_singly(struct bench *b, int calls) {
 
 /* Returns the time of some calls on the slowest rank, in s. */
 static double time_calls(struct bench *b, int calls) {
-  return max_of(b->bytes >= SINGLE_BYTES && b->count > 0 ? time_singly(b, calls) : time_many(b, calls));
+  const bool singly = b->bytes >= SINGLE_BYTES && b->count > 0 && !b->after_barrier;
+  return max_of(singly ? time_singly(b, calls) : time_many(b, calls));
 }
 
 /* Returns how many calls take a time. Warms up. */
@@ -311,10 +315,12 @@ static bool read_cell(struct bench *b, const char *collective, const char *form,
   for (size_t i = 0; i < KINDS; i++)
     if (strcmp(collectives[i].name, collective) == 0) b->collective = &collectives[i];
   b->nonblocking = strcmp(form, "nonblocking") == 0;
+  b->after_barrier = strcmp(form, "after_barrier") == 0;
   b->bytes = strtoull(bytes, NULL, 10);
   b->turn = 0;
   b->backwards = false;
-  return b->collective && b->bytes <= BYTES_MAX && (b->nonblocking || strcmp(form, "blocking") == 0);
+  return b->collective && b->bytes <= BYTES_MAX &&
+         (b->nonblocking || b->after_barrier || strcmp(form, "blocking") == 0);
 }
 
 /* Measures a cell, and prints its line on rank 0. Returns false if there is no such cell. */

@@ -145,7 +145,8 @@ class Rounds(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    """A fake program: a shell script that prints 1.5 us for each size, and hangs at 64 bytes."""
+    """A fake program: a shell script that prints 1.5 us for each size, and hangs at 64 bytes. At 512 bytes, a line of its
+    error output comes in between."""
 
     def setUp(self):
         self.started = []
@@ -158,6 +159,7 @@ class Programs(unittest.TestCase):
         counts = arguments[arguments.index("--bytes") + 1].split(",")
         lines = [json.dumps({"collective": "gather", "bytes": int(count), "ranks": ranks, "time_us": 1.5,
                              "wrong": int(count == "256")}) for count in counts]
+        lines = [line.replace('512, ', '512, a warning\n') for line in lines]
         silent = "; ".join("sleep 60" if '"bytes": 64,' in line else f"echo '{line}'" for line in lines)
         return ["sh", "-c", f"echo a word; {silent}"], side.env
 
@@ -170,6 +172,12 @@ class Programs(unittest.TestCase):
         self.assertIn("3 s", marks[64])
         self.assertIn("wrong", marks[256])
         self.assertEqual(len(self.started), 2)
+
+    def test_a_line_in_between_spoils_one_result(self):
+        wanted = [Cell("gather", count, 2, "loop") for count in (8, 512, 1024)]
+        times = self.measurer.run_program(OPENMPI, cells.Block(wanted, 2, "loop"), wanted)
+        self.assertEqual({cell.bytes: us for cell, us in times.items()}, {8: 1.5, 1024: 1.5})
+        self.assertEqual(list(self.measurer.hung), [("openmpi:default", wanted[1])])
 
     def test_an_interruption_stops_the_program(self):
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
@@ -417,6 +425,19 @@ class Documents(unittest.TestCase):
             means = [summary["near", mode][f"{buffers}_to_{to}"] for buffers in table.KINDS for to in ("best", "default")]
             self.assertIn(" | ".join([f"| {title}", str(summary["near", mode]["cells"]), *(f"{mean:.2f}" for mean in means)]),
                           page)
+
+    def test_means_beside_loads_are_those_of_their_table(self):
+        lines = [line.split("\t") for line in self.content("performance-busy.tsv").splitlines() if not line.startswith("#")]
+        rows = [dict(zip(lines[0], line)) for line in lines[1:]]
+        page = self.content("PERFORMANCE.md")
+        for load in ("1", "2", "pool"):
+            groups = [[row for row in rows if row["load"] == load and (ranks is None or row["ranks"] == ranks)]
+                      for ranks in ("2", "4", "8", None)]
+            means = [math.exp(sum(math.log(float(row["ratio"])) for row in group) / len(group)) for group in groups]
+            shown = [f"{mean:.{2 if mean < 10 else 1 if mean < 100 else 0}f}" for mean in means]
+            behind = sum(1 for row in groups[-1] if row["behind"])
+            line = " | ".join([f"| {load}", *shown, f"{behind} of {len(groups[-1])} |"])
+            self.assertTrue(line in page, line)
 
     def test_means_and_counts_are_those_of_the_table(self):
         lines, _ = table.read(self.content("performance.tsv"), "performance.tsv")

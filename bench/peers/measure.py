@@ -197,8 +197,12 @@ class Measurer:
                 break
             if line is None:
                 break
-            if line.startswith("{"):
-                found.append(json.loads(line))
+            try:
+                result = json.loads(line) if line.startswith("{") else None
+            except ValueError:  # a line of the error output came in between
+                result = None
+            if result:
+                found.append(result)
             else:
                 other.append(line)
         status = program.wait()
