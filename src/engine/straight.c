@@ -24,7 +24,8 @@ struct hop_end {
 };
 
 /* Staged messages of up to this many bytes are pushed out of this core's cache, if the receiver waits for them. An exchange of
- * 256 B on an Intel mesh takes 180 ns instead of 235. For longer ones, the receiver fetches many lines at once anyway. */
+ * 256 B on an Intel mesh takes 180 ns instead of 235. For longer ones, the receiver fetches many lines at once anyway. Not done
+ * for several receivers: one of them may run on this core. */
 #define PUSHED_BYTES 512u
 
 /* Kind of a hop of which e->teller is told. So a run of which none is told takes no step more. */
@@ -138,7 +139,7 @@ static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
   bool past = hop->bytes >= TU_STREAM_BYTES && tu_sender_far(first) &&
               tu_fills_past(&e->mover->fills, cast ? &cast->staging : &first->staging, at);
   tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, hop->from, hop->bytes);
-  if (hop->bytes <= PUSHED_BYTES && is_awaited(first)) tu_push_lines(at, hop->bytes);
+  if (!cast && hop->bytes <= PUSHED_BYTES && is_awaited(first)) tu_push_lines(at, hop->bytes);
   if (cast) tu_cast_fill(cast, segment_offset, hop->bytes);
   else tu_staging_fill(&first->staging, segment_offset, hop->bytes);
   for (uint32_t i = 0; i < hop->end_count; i++) {
