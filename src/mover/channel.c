@@ -33,12 +33,7 @@ bool tu_receiver_time(struct tu_receiver *r, const struct tu_line *line) {
   bool there = atomic_load_explicit(&line->sequence, memory_order_acquire) == r->received + 1;
   uint64_t end = tu_clock_ns();
   if (!there) return false;
-<<<<<<< HEAD
-  r->next_timed =
-      r->received + (line->bytes >= LONG_BYTES ? 2 : (uint32_t)tu_min((size_t)r->received + 1, TIMED_EVERY));
-=======
   r->next_timed = r->received + (line->bytes >= LONG_BYTES ? 2 : TIMED_EVERY);
->>>>>>> parent of bfe9881 (Lines of the first slices are timed more often)
   note(r, end - start);
   return true;
 }
