@@ -79,9 +79,6 @@
 /* in a program that polls with tutti_test: minimum time between two checks for dead peers and time-outs, in ns */
 #define LOOK_NS 20000000u
 #define NS_PER_US 1000u
-/* A rank considers how at most this many ranks of its host, itself included, use their cores. On a host with more
- * ranks, these are the rank itself and those that follow it in rank order. */
-#define ASKED_RANKS 64u
 
 _Thread_local struct tu_core_watch tu_core_watch = {.polls = UINT32_MAX};
 
@@ -199,7 +196,7 @@ struct others {
 
 static struct others ask_others(const struct tu_transport *t) {
   struct others others = {0};
-  for (uint32_t i = 1; i < tu_min(t->ranks, ASKED_RANKS); i++) {
+  for (uint32_t i = 1; i < tu_min(t->ranks, TU_SEEN_RANKS); i++) {
     const struct tu_slice_head *head = tu_transport_head(t, (t->rank + i) % t->ranks);
     others.worked_ns += atomic_load_explicit(&head->worked_ns, memory_order_relaxed);
     others.busy_until = tu_max(others.busy_until, atomic_load_explicit(&head->busy_until, memory_order_relaxed));
@@ -209,7 +206,7 @@ static struct others ask_others(const struct tu_transport *t) {
 
 static bool others_rest(const struct tu_transport *t) {
   bool rest = true;
-  for (uint32_t i = 1; i < tu_min(t->ranks, ASKED_RANKS) && rest; i++)
+  for (uint32_t i = 1; i < tu_min(t->ranks, TU_SEEN_RANKS) && rest; i++)
     rest = atomic_load_explicit(&tu_transport_head(t, (t->rank + i) % t->ranks)->rests, memory_order_relaxed) != 0;
   return rest;
 }

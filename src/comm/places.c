@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #define CPUS ((uint32_t)CPU_SETSIZE)
-/* A rank considers where at most this many ranks of its host, itself included, wait. */
-#define SEEN_RANKS 64u
 
 /* Returns the CPU of this thread; CPUS if its number is not known, or too high for a cpu_set_t. */
 static uint32_t find_cpu(void) {
@@ -22,7 +20,7 @@ void tu_places_note_busy(const struct tu_transport *t, uint64_t until) {
 }
 
 void tu_places_costs(const struct tu_transport *t, uint64_t now, bool avoids_busy, uint32_t cost[CPU_SETSIZE]) {
-  for (uint32_t i = 0; i < tu_min(t->ranks, SEEN_RANKS); i++) {
+  for (uint32_t i = 0; i < tu_min(t->ranks, TU_SEEN_RANKS); i++) {
     const struct tu_slice_head *head = tu_transport_head(t, (t->rank + i) % t->ranks);
     const uint32_t cpu = atomic_load_explicit(&head->cpu, memory_order_relaxed);
     const uint32_t busy_cpu = atomic_load_explicit(&head->busy_cpu, memory_order_relaxed);

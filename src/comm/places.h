@@ -16,6 +16,9 @@
 #define TU_PLACES_NS 1000000u /* minimum time between two calls of tu_places_look, in ns */
 #define TU_FRESH_NS 10000000u /* a rank counts as waiting on a CPU for this time after it has published it, in ns */
 #define TU_BUSY_COST 0x10000u /* more than that of all ranks */
+/* A rank considers how at most this many ranks of its host, itself included, use their CPUs. On a host with more ranks, these
+ * are the rank itself and those that follow it in rank order. */
+#define TU_SEEN_RANKS 64u
 
 /* Publishes on which CPU this thread runs at the time `now` (ns). If another CPU has fewer waiting ranks, moves to it, unless
  * `may_move` is false. avoids_busy: a CPU that other programs use, as one of the ranks has noticed, is worse than one with
