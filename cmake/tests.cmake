@@ -121,7 +121,7 @@ else()
   # clang-tidy must read the commands of the library itself, which has the same files.
   set_target_properties(world_copy PROPERTIES EXPORT_COMPILE_COMMANDS OFF
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  foreach(call clock_gettime getrusage nanosleep sched_yield syscall process_vm_readv prctl malloc calloc realloc free aligned_alloc abort __register_atfork
+  foreach(call clock_gettime getrusage nanosleep sched_yield sched_getcpu sched_getaffinity sched_setaffinity sysconf syscall process_vm_readv prctl malloc calloc realloc free aligned_alloc abort __register_atfork
           epoll_create1 epoll_ctl epoll_wait poll close ioctl socket bind getsockname getsockopt setsockopt shutdown sendto sendmsg recv timerfd_create timerfd_settime getrandom tu_transport_release tu_transport_acquire)
     target_link_options(world_copy PRIVATE -Wl,--wrap=${call})
   endforeach()

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ enum { STACK_BYTES = 1 << 20, STACK_FILLED = 1 << 16, DIES_BYTES = 1 << 21, SIZE
 #define LIMIT_NS UINT64_C(120000000000) /* a world that lasts longer hangs */
 
 #define DESCRIPTORS UINTPTR_MAX
+enum { CPUS = 3 }; /* number of CPUs of each host */
 
 enum state { READY, ASLEEP, STOPPED, GONE };
 
@@ -57,6 +59,7 @@ struct rank {
   size_t used;
   void *free_lists[SIZES];
   uint64_t points, allocations;
+  int cpu; /* where it runs */
 };
 
 struct world world;
@@ -359,6 +362,37 @@ int __wrap_getrusage(int who, struct rusage *usage) {
   return 0;
 }
 
+/* ---- CPUs: each rank may use all of its host, and is moved from time to time ---- */
+
+int __wrap_sched_getcpu(void);
+int __wrap_sched_getcpu(void) {
+  enum { MOVED_OF = 4 }; /* the kernel has moved one of so many ranks meanwhile */
+  struct rank *k = &ranks[world.current];
+  if (world_draw(MOVED_OF) == 0) k->cpu = (int)world_draw(CPUS);
+  return k->cpu;
+}
+
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus);
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus) {
+  (void)pid;
+  memset(cpus, 0, bytes);
+  for (int c = 0; c < CPUS; c++) CPU_SET_S((size_t)c, bytes, cpus);
+  return 0;
+}
+
+int __wrap_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *cpus);
+int __wrap_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *cpus) {
+  struct rank *k = &ranks[world.current];
+  (void)pid;
+  world.now += SYSTEM_NS;
+  for (int c = 0; c < CPUS && !CPU_ISSET_S((size_t)k->cpu, bytes, cpus); c++)
+    if (CPU_ISSET_S((size_t)c, bytes, cpus)) k->cpu = c;
+  return 0;
+}
+
+long __wrap_sysconf(int name);
+long __wrap_sysconf(int name) { return name == _SC_NPROCESSORS_ONLN ? CPUS : sysconf(name); }
+
 /* Reads the memory of a rank, whose number is its process number. Any other number is that of the process of the world. */
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *here, unsigned long here_count,
                                 const struct iovec *there, unsigned long there_count, unsigned long flags);
@@ -572,6 +606,7 @@ static void make_rank(uint32_t rank) {
   k->dead = k->paused = false;
   k->wake_at = k->word = k->used = 0;
   k->points = k->allocations = 0;
+  k->cpu = (int)rank % CPUS;
   memset(k->free_lists, 0, sizeof k->free_lists);
   world.current = rank;
   if (getcontext(&context) != 0) abort();
