@@ -55,12 +55,13 @@ has_data() {
 }
 has_hosts() { [ ${#hosts[@]} -gt 0 ] || { skip "two hosts: $hosts_why"; return 1; }; }
 
-# launch COMMAND...: runs a launcher on the first host. MPICH's (4.0.2) may write to a helper process that has ended because its ranks have; a
+# launch COMMAND...: runs a launcher on the first host, for at most $limit seconds. MPICH's (4.0.2) may write to a helper process that has ended because its ranks have; a
 # SIGPIPE ends it then, and it is started again.
+limit=120
 launch() {
   local status=141 turns=0
   while [ $status = 141 ] && [ $((turns++)) -lt 10 ]; do
-    at_first timeout 120 "$@"
+    at_first timeout "$limit" "$@"
     status=$?
   done
   return $status
@@ -122,20 +123,24 @@ test_openmpi() {
   has_hosts && trains "2 h0 2 h1" mpirun.openmpi --mca plm_rsh_agent "$work/remote-shell" --host h0:2,h1:2 -n $ranks
 }
 
-# routes MPI LAUNCHER...: a program of MPI on two hosts, with its collectives on tutti.
+# routes MPI LAUNCHER...: a program of MPI on two hosts, with its collectives on tutti. MPICH 4.0.2's own MPI_Finalize waits
+# for ever in about one of four runs on several hosts, also without tutti (docs/MPI.md): the job may end by its time limit
+# then, if the door of each rank is closed.
 routes() {
-  local mpi=$1 said
+  local mpi=$1 said status
   shift
   is_installed "mpicc.$mpi" "the package of its headers" && has_hosts || return 0
   [ -f "$build/libtutti_mpi_$mpi.so" ] || { skip "built without $mpi"; return 0; }
   "mpicc.$mpi" -std=c17 -o cases "$source/tests/mpi/cases.c" 2>compile.txt || complain "$(cat compile.txt)"
-  said=$(launch "$tutti" mpi --verify -- "$@" -n $ranks ./cases counts left memory progress 2>&1) ||
-    complain "$mpi ended with status $?: $said"
+  said=$(launch "$tutti" mpi --verify -- "$@" -n $ranks ./cases counts left memory progress ends 2>&1)
+  status=$?
+  [ $status = 0 ] || { [ $status = 124 ] && [ "$mpi" = mpich ] && [ "$(grep -c 'the MPI of rank . ends' <<<"$said")" = $ranks ]; } ||
+    complain "$mpi ended with status $status: $said"
   has_facts "$mpi" "$said" "of 4 ranks|, 0 differences|MPI_Iallreduce"
 }
 test_programs_of_mpi() {
   routes openmpi mpirun.openmpi --mca plm_rsh_agent "$work/remote-shell" --host h0:2,h1:2
-  routes mpich mpirun.mpich -launcher rsh -launcher-exec "$work/remote-shell" -iface eth0 -hosts h0:2,h1:2
+  limit=20 routes mpich mpirun.mpich -launcher rsh -launcher-exec "$work/remote-shell" -iface eth0 -hosts h0:2,h1:2
 }
 
 # Debian 12's torchrun (1.13) fails with Python 3.11 without -r and -t.

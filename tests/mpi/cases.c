@@ -216,13 +216,26 @@ static void strided(void) {
   MPI_Type_free(&column);
 }
 
+/* The MPI calls this at the beginning of its own MPI_Finalize, when the door is closed. */
+static int on_finalize(MPI_Comm comm, int key, void *value, void *state) {
+  (void)comm, (void)key, (void)value, (void)state;
+  fprintf(stderr, "the MPI of rank %d ends\n", rank);
+  return MPI_SUCCESS;
+}
+
+static void ends(void) {
+  int key;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"counts", counts},     {"left", left},       {"errors", errors},
-               {"wrong", wrong},       {"memory", memory},   {"many", many},
-               {"progress", progress}, {"between", between}, {"strided", strided}};
+  } cases[] = {{"counts", counts},   {"left", left}, {"errors", errors},     {"wrong", wrong},
+               {"memory", memory},   {"many", many}, {"progress", progress}, {"between", between},
+               {"strided", strided}, {"ends", ends}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
