@@ -122,6 +122,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   for (int i = 0; i < 3; i++)
     e->segment_offsets[i] = p->pointed[i] ? 0 : tu_transport_offset_of(e->mover->transport, e->base[i], p->extents[i]);
   e->tag = tag;
+  e->announced = p->point_to_point || p->longest_bytes < e->direct_bytes;
   e->head = 0;
   e->unfinished = p->instruction_count;
   e->mismatch = e->no_memory = false;
@@ -719,12 +720,26 @@ static void tell_all(struct tu_execution *e, uint32_t i) {
   for (uint32_t k = 0; k < ins->onward_count; k++) tell(e, e->program->onward[ins->onward_first + k]);
 }
 
+/* Publishes the sends that lend data that this rank already has, before this rank copies anything itself. Otherwise a peer would
+ * wait for a rank that first copies what the peer has lent. */
+static void announce(struct tu_execution *e, bool tells) {
+  const struct tu_program *p = e->program;
+  e->announced = true;
+  begin_slice(e);
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    if (!p->instructions[i].ahead || !tu_send_lends(e, i)) continue;
+    const bool advanced = run_send(e, i, p->instructions[i].bytes);
+    if (tells && advanced) tell_all(e, i);
+  }
+}
+
 /* Polls WINDOW instructions, from the first unfinished one on. If none of them advances, it polls the next WINDOW
  * instructions, and so on. This is necessary because a plan may list many sends before its first receive: the sends at
  * the beginning may all have to wait for a receive further on. */
 static inline bool poll(struct tu_execution *e, bool tells) {
   uint32_t count = e->program->instruction_count;
   bool moved = false;
+  if (!e->announced) announce(e, tells);
   for (uint32_t i = e->head; i < count && !moved && !e->mismatch;) {
     uint32_t end = (uint32_t)tu_min((size_t)i + WINDOW, count);
     for (; i < end && !e->mismatch; i++) {

@@ -95,7 +95,8 @@ struct tu_execution {
   uint64_t *tickets;
   uint64_t cast_ticket;
   uint64_t tag;
-  uint32_t head; /* index of the first instruction that may be unfinished */
+  bool announced; /* true: the sends that may run ahead of all others, and lend their source, have been tried once */
+  uint32_t head;  /* index of the first instruction that may be unfinished */
   uint32_t unfinished;
   /* True once a received message does not match this call. The fields mismatch_... hold the sender of that message, and
    * the tag and the length that its line states. */
@@ -165,6 +166,8 @@ static inline bool tu_execution_waits_for_any(const struct tu_execution *e) {
 }
 
 /* ---- sending.c: where the next slice of a send is written, for each way of crossing ---- */
+/* Returns true if the first slice of a send may be published now, and is lent. */
+bool tu_send_lends(struct tu_execution *e, uint32_t instruction);
 /* Reserves room for a slice of *bytes; returns false if there is no room now. Appends the addresses to write to (one,
  * or one per receiver) to e->targets, and adds their number to *count. May reduce *bytes. A lent slice (rendezvous get)
  * has no such address, because the receiver reads the source. */

@@ -447,21 +447,20 @@ static bool goes_straight(const struct tu_lowering *from, const struct tu_progra
   return true;
 }
 
-/* Returns true for a send that runs before all other instructions. A send without dependencies runs first, so that no
- * peer waits for data that this rank already has. It must be the first message of this program on its channel, because
- * only for that one there is sure to be room: as soon as the peer has finished earlier calls. */
-static bool goes_ahead(const struct tu_program *p, const struct tu_instruction *ins) {
+static bool may_go_ahead(const struct tu_program *p, const struct tu_instruction *ins) {
   bool first = ins->kind == TU_SEND && ins->after_count == 0;
   for (uint32_t i = 0; i < ins->message_count; i++) first &= p->messages[ins->message_first + i].ordinal == 0;
   return first && (ins->cast == TU_NO_CAST || ins->cast == 0);
 }
 
+/* Sends that may run before all other instructions do so on the fast path. So no peer waits for data that this rank already
+ * has. */
 static void lay_straight(struct tu_program *p) {
   uint32_t count = 0;
   p->order = tu_arena_allocate(&p->arena, (size_t)p->instruction_count + 1, sizeof *p->order);
   for (int ahead = 1; ahead >= 0; ahead--)
     for (uint32_t i = 0; i < p->instruction_count; i++)
-      if (goes_ahead(p, &p->instructions[i]) == ahead) p->order[count++] = i;
+      if (p->instructions[i].ahead == ahead) p->order[count++] = i;
 }
 
 /* Sets how long the arrays of the program will be, most often. Returns the bytes of all of them. */
@@ -504,6 +503,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   p->point_to_point = from->point_to_point;
   p->from_any = from->from_any;
   p->reading = from->point_to_point ? TU_READING_NONE : reading_of(from->plan);
+  p->gathers = from->plan->collective == TUTTI_GATHER || from->plan->collective == TUTTI_REDUCE;
   p->item_bytes = from->in.item_bytes;
   p->pointed[TU_IN] = from->in.addresses != NULL;
   p->pointed[TU_OUT] = from->out.addresses != NULL;
@@ -522,6 +522,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   lower_onward(l);
   for (uint32_t i = 0; i < p->instruction_count; i++)
     p->targets_max = (uint32_t)tu_max(p->targets_max, targets_of(p, &p->instructions[i]));
+  for (uint32_t i = 0; i < p->instruction_count; i++) p->instructions[i].ahead = may_go_ahead(p, &p->instructions[i]);
   if (goes_straight(from, p)) lay_straight(p);
   return TUTTI_OK;
 }

@@ -88,6 +88,9 @@ struct tu_instruction {
   /* send: its source is what another instruction writes; this send may forward each slice when it is written (see
    * onward) */
   bool follows;
+  /* send: it may run before all other instructions, because it depends on none, and its message is the first one of the program
+   * on its channel: only for that one there is sure to be room, as soon as the peer has finished earlier calls */
+  bool ahead;
   uint32_t message_first, message_count; /* send: one message per receiver; recv: one message */
   uint32_t cast; /* send to several ranks: position among the program's multicasts, from 0; otherwise TU_NO_CAST */
   uint32_t operand_first, operand_count;
@@ -129,6 +132,7 @@ struct tu_program {
   bool pointed[3];
   bool folded; /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
   enum tu_reading reading;
+  bool gathers;        /* true: one rank gets data of all others (gather, reduce) */
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
   bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */
 };

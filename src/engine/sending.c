@@ -17,10 +17,8 @@
  * room for all slices that there are credits for, so what is lent to them ends when this rank or they look. */
 #include "engine/engine.h"
 
-/* Decides for a message that may be both lent and stored. A message of fewer bytes is lent: the receiver copies it, and
- * is faster, because the target may be in its cache. A longer message is stored: the sender copies it, because it is in
- * no cache, and so the receiver has less work. Data that another instruction is just writing is stored whatever its
- * length. */
+/* For messages that may be both lent and stored: one of fewer bytes is always lent, because the target may be in the cache of the
+ * receiver, which copies it. */
 #define STORE_BYTES ((size_t)1 << 20)
 /* For is_read_faster: maximum of bytes that an exchange moves; of one rank's messages, how many ranks there must be, or how long
  * the message. */
@@ -100,11 +98,36 @@ static bool may_be_read(const struct tu_execution *e, const struct tu_instructio
   return tu_peer_memory_is_readable(source_of(e, ins), ins->bytes);
 }
 
+/* Returns true if non-temporal stores may be faster: the slice is long enough, and a receiver is far and may have the slice's
+ * cache lines in its cache. */
+static bool is_far(const struct tu_execution *e, const struct tu_instruction *ins, size_t bytes) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  bool far = false;
+  for (uint32_t i = 0; i < ins->message_count; i++) far |= tu_sender_far(m[i].sender);
+  return far && bytes >= TU_STREAM_BYTES;
+}
+
+/* Returns true if it depends on how fast this rank overwrites lines of a far rank how it stores a message there, and that was
+ * not measured yet. It is measured in full rings of staged slices. */
+static bool awaits_measurement(const struct tu_execution *e, const struct tu_instruction *ins) {
+  return tu_fills_unknown(&e->mover->fills) && is_far(e, ins, ins->bytes) && all_are(e, ins, false);
+}
+
+/* Returns true if a message that may be both lent and stored is lent, so that the receiver copies it. Then each rank copies what
+ * it gets, at the same time as the others, and it does not matter who comes first. A long message is stored if its receiver
+ * gets as much from all other ranks, and if it goes to several ranks and is read again in no cache. Data that another
+ * instruction is just writing is stored whatever its length. */
+static bool is_rather_lent(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (ins->follows) return false;
+  if (ins->bytes < STORE_BYTES) return true;
+  return !e->program->gathers && (ins->message_count == 1 || !(e->past & TU_PAST_FIRST));
+}
+
 static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->bytes <= TU_INLINE_BYTES) return TU_WAY_INLINE;
   bool lend = may_lend(e, ins);
-  if (lend && !ins->follows && ins->bytes < STORE_BYTES) return TU_WAY_LENT;
-  if (all_posted(e, ins)) return TU_WAY_STORED;
+  if (lend && is_rather_lent(e, ins)) return TU_WAY_LENT;
+  if (all_posted(e, ins)) return awaits_measurement(e, ins) ? TU_WAY_STAGED : TU_WAY_STORED;
   if (lend) return TU_WAY_LENT;
   return may_be_read(e, ins) ? TU_WAY_READ : TU_WAY_STAGED;
 }
@@ -120,6 +143,13 @@ static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
   return ins->cast == TU_NO_CAST || e->program->cast->served == e->cast_ticket + ins->cast;
 }
 
+bool tu_send_lends(struct tu_execution *e, uint32_t instruction) {
+  const struct tu_instruction *ins = &e->program->instructions[instruction];
+  if (!may_lend(e, ins) || !is_rather_lent(e, ins) || !is_ready(e, ins)) return false;
+  e->progress[instruction].way = TU_WAY_LENT;
+  return true;
+}
+
 static const struct tu_staging *staging_of(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->cast != TU_NO_CAST) return &e->program->cast->staging;
   return &e->program->messages[ins->message_first].sender->staging;
@@ -130,15 +160,6 @@ static bool stage(struct tu_execution *e, const struct tu_instruction *ins, stru
   if (ins->cast != TU_NO_CAST) progress->segment_offset = tu_cast_room(e->program->cast, bytes);
   else progress->segment_offset = tu_sender_room(e->program->messages[ins->message_first].sender, bytes);
   return progress->segment_offset != 0;
-}
-
-/* Returns true if non-temporal stores may be faster: the slice is long enough, and a receiver is far and may have the slice's
- * cache lines in its cache. */
-static bool is_far(const struct tu_execution *e, const struct tu_instruction *ins, size_t bytes) {
-  const struct tu_message *m = e->program->messages + ins->message_first;
-  bool far = false;
-  for (uint32_t i = 0; i < ins->message_count; i++) far |= tu_sender_far(m[i].sender);
-  return far && bytes >= TU_STREAM_BYTES;
 }
 
 bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count) {

@@ -323,6 +323,9 @@ struct tu_fills {
   uint32_t left; /* number of slices until the next measurement */
 };
 
+/* Returns true if overwriting counts as slow because it was not measured yet, or shall be measured again. */
+static inline bool tu_fills_unknown(const struct tu_fills *f) { return !f->fast && f->left == 0; }
+
 /* Returns how long it takes to overwrite the lines of TU_STREAM_BYTES bytes at `to`, in ns; whether that is fast; and takes
  * note of a measurement. */
 uint64_t tu_fills_time(unsigned char *to);
