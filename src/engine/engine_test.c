@@ -195,17 +195,38 @@ static void count_ways(const struct part *p, struct tally *t) {
   }
 }
 
-/* Runs the game's plans on all ranks, checks the results, and destroys the plans. */
-static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
+static void open_world(struct game *g, size_t segment_bytes) {
   uint32_t ranks = g->plans[0]->ranks, members[RANKS_MAX];
-  int failures = test_failures;
   struct tu_error error;
   for (uint32_t i = 0; i < ranks; i++) members[i] = i;
-  tu_assert(tu_loop_create(ranks, (size_t)4 << 20, g->endpoints, &error) == TUTTI_OK);
+  tu_assert(tu_loop_create(ranks, segment_bytes, g->endpoints, &error) == TUTTI_OK);
   for (uint32_t rank = 0; rank < ranks; rank++)
     tu_assert(tu_mover_create(g->endpoints[rank], members, ranks, rank, TU_WORLD_ID, g->shape, &g->movers[rank],
                               &error) == TUTTI_OK);
   for (uint32_t rank = 0; rank < ranks; rank++) tu_assert(tu_mover_ready(g->movers[rank]));
+}
+
+/* Ends the calls, and destroys the world and the plans. */
+static void close_world(struct game *g) {
+  uint32_t ranks = g->plans[0]->ranks;
+  for (uint32_t i = 0; i < CALLS * ranks; i++) {
+    struct part *p = &g->parts[i / ranks][i % ranks];
+    tu_execution_fini(&p->execution);
+    tu_program_destroy(p->program);
+    if (!p->is_shared) free(p->memory);
+  }
+  for (uint32_t rank = ranks; rank-- > 0;) {
+    if (rank == 0 || !g->one_for_all) tu_plan_destroy(g->plans[rank]);
+    tu_mover_destroy(g->movers[rank], false);
+    g->endpoints[rank]->ops->close(g->endpoints[rank]);
+  }
+}
+
+/* Runs the game's plans on all ranks, checks the results, and destroys the plans. */
+static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
+  uint32_t ranks = g->plans[0]->ranks;
+  int failures = test_failures;
+  open_world(g, (size_t)4 << 20);
   for (uint32_t call = 0; call < CALLS; call++)
     for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, call, rank);
   count(g, t);
@@ -217,17 +238,7 @@ static void run_game(struct game *g, uint64_t *seed, struct tally *t) {
     FAIL("the run is stuck");
   }
   if (test_failures > failures) describe(g);
-  for (uint32_t i = 0; i < CALLS * ranks; i++) {
-    struct part *p = &g->parts[i / ranks][i % ranks];
-    tu_execution_fini(&p->execution);
-    tu_program_destroy(p->program);
-    if (!p->is_shared) free(p->memory);
-  }
-  for (uint32_t rank = 0; rank < ranks; rank++) {
-    if (rank == 0 || !g->one_for_all) tu_plan_destroy(g->plans[rank]);
-    tu_mover_destroy(g->movers[rank], false);
-    g->endpoints[rank]->ops->close(g->endpoints[rank]);
-  }
+  close_world(g);
 }
 
 /* Draws random sizes: blocks of 0 to 69 items, and slots that hold none, one or many blocks. */
@@ -327,6 +338,78 @@ static void far_steps(void) {
   }
   run_text(text.chars, &seed);
   tu_text_fini(&text);
+}
+
+/* ---- who copies a long message in shared memory ---- */
+
+static uint32_t first_told;
+static void tell_first(struct tu_teller *teller, uint32_t instruction, size_t bytes, bool last) {
+  (void)teller, (void)bytes, (void)last;
+  if (first_told == UINT32_MAX) first_told = instruction;
+}
+
+/* Returns the first send of a part's program. */
+static uint32_t send_of(const struct part *p) {
+  uint32_t i = 0;
+  while (i < p->program->instruction_count && p->program->instructions[i].kind != TU_SEND) i++;
+  return i;
+}
+
+static void finish_call(struct game *g, uint32_t call) {
+  enum { POLLS = 10000 };
+  for (uint32_t k = 0; k < POLLS; k++) {
+    struct tu_execution *e = &g->parts[call][k % 2].execution;
+    if (e->unfinished > 0) tu_execution_poll(e);
+  }
+  for (uint32_t rank = 0; rank < 2; rank++) judge(g, call, rank);
+}
+
+/* In the second call, rank 0 has begun, and published or posted what it can, before rank 1 begins. (In the first one, rank 0
+ * cannot post, because it has not mapped the channel yet.) */
+static void long_messages(void) {
+  enum { ITEMS = 160 << 10, SEGMENT = 32 << 20, SLOT = 8192 };
+  static const struct {
+    const char *what;
+    tutti_collective collective;
+    bool far, fast; /* lines take long between the ranks; overwriting them is known to be fast */
+    enum tu_way way; /* of the message of rank 1 */
+  } rows[] = {{"each copies what it gets", TUTTI_ALLGATHER, false, false, TU_WAY_LENT},
+              {"each copies what it gets, far", TUTTI_ALLGATHER, true, false, TU_WAY_LENT},
+              {"the root has posted its target", TUTTI_GATHER, false, false, TU_WAY_STORED},
+              {"the root is far, nothing is known", TUTTI_GATHER, true, false, TU_WAY_STAGED},
+              {"the root is far, overwriting is fast", TUTTI_GATHER, true, true, TU_WAY_STORED}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct game *g = tu_allocate(1, sizeof *g);
+    struct tu_build what = {
+        .algorithm = tu_algorithm_find(rows[i].collective, "direct"), .ranks = 2, .in_place = true, .rank = TU_ALL_RANKS};
+    g->plans[0] = g->plans[1] = tu_plan_build(&what);
+    g->one_for_all = g->in_builder_order = true;
+    g->shape = (struct tu_channel_shape){.credits = 2, .slot_bytes = SLOT, .ring_bytes = 2 * SLOT};
+    g->shared = UINT32_MAX;
+    for (uint32_t k = 0; k < BLOCKS_MAX; k++) g->class_count[k] = ITEMS;
+    g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
+    open_world(g, SEGMENT);
+    for (uint32_t rank = 0; rank < 2; rank++) prepare(g, 0, rank);
+    finish_call(g, 0);
+    prepare(g, 1, 0);
+    tu_execution_poll(&g->parts[1][0].execution);
+    prepare(g, 1, 1);
+    struct part *second = &g->parts[1][1];
+    const uint32_t send = send_of(second);
+    struct tu_execution *e = &second->execution;
+    struct tu_sender *s = second->program->messages[second->program->instructions[send].message_first].sender;
+    atomic_store(&s->credit->far, rows[i].far);
+    g->movers[1]->fills.fast = rows[i].fast;
+    first_told = UINT32_MAX;
+    e->teller = tu_allocate(1, sizeof *e->teller + second->program->instruction_count * sizeof e->teller->told[0]);
+    e->teller->tell = tell_first;
+    tu_execution_poll_and_tell(e);
+    CHECK(first_told == send, "%s: rank 1 does not send first", rows[i].what);
+    CHECK(e->progress[send].way == rows[i].way, "%s: way %d, not %d", rows[i].what, e->progress[send].way, rows[i].way);
+    finish_call(g, 1);
+    close_world(g);
+    free(g);
+  }
 }
 
 /* ---- relabelled ranks ---- */
@@ -432,6 +515,7 @@ static const struct test tests[] = {
     {"on_a_t3000", on_a_t3000},
     {"on_a_real_t3000", on_a_real_t3000},
     {"far_steps", far_steps},
+    {"long_messages", long_messages},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }
