@@ -15,9 +15,6 @@
 #define READ_ROOM 16384u
 /* operation premul_sum: bytes of an operand that are multiplied by the factor at a time */
 #define SCALED_BYTES FOLD_BYTES
-/* If a program moves at least this many bytes, the caches cannot hold its data, so results are written with
- * non-temporal stores, which bypass the caches. */
-#define PAST_BYTES ((size_t)24 << 20)
 /* A local copy or reduction stops after this many bytes, and continues after other instructions have run. */
 #define LOCAL_SLICE ((size_t)256 << 10)
 /* The same for one that is shared out, per thread: it is longer, so that few forks and joins of threads are needed. */
@@ -206,7 +203,7 @@ static size_t item_count(const struct tu_execution *e, size_t bytes) { return by
  * stores if the caches cannot hold all data that the program moves. The other targets get none yet: they belong to
  * other ranks, and sending.c decides about them. */
 static inline void begin_slice(struct tu_execution *e) {
-  e->past = e->program->moved_bytes >= PAST_BYTES ? TU_PAST_FIRST : TU_PAST_NONE;
+  e->past = e->program->moved_bytes >= e->mover->past_bytes ? TU_PAST_FIRST : TU_PAST_NONE;
 }
 
 /* Returns which targets get non-temporal stores if all targets belong to other ranks: all of them or none. */

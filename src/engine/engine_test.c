@@ -371,7 +371,7 @@ static void long_messages(void) {
   static const struct {
     const char *what;
     tutti_collective collective;
-    bool far, fast; /* lines take long between the ranks; overwriting them is known to be fast */
+    bool far, fast;  /* lines take long between the ranks; overwriting them is known to be fast */
     enum tu_way way; /* of the message of rank 1 */
   } rows[] = {{"each copies what it gets", TUTTI_ALLGATHER, false, false, TU_WAY_LENT},
               {"each copies what it gets, far", TUTTI_ALLGATHER, true, false, TU_WAY_LENT},
@@ -380,8 +380,10 @@ static void long_messages(void) {
               {"the root is far, overwriting is fast", TUTTI_GATHER, true, true, TU_WAY_STORED}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct game *g = tu_allocate(1, sizeof *g);
-    struct tu_build what = {
-        .algorithm = tu_algorithm_find(rows[i].collective, "direct"), .ranks = 2, .in_place = true, .rank = TU_ALL_RANKS};
+    struct tu_build what = {.algorithm = tu_algorithm_find(rows[i].collective, "direct"),
+                            .ranks = 2,
+                            .in_place = true,
+                            .rank = TU_ALL_RANKS};
     g->plans[0] = g->plans[1] = tu_plan_build(&what);
     g->one_for_all = g->in_builder_order = true;
     g->shape = (struct tu_channel_shape){.credits = 2, .slot_bytes = SLOT, .ring_bytes = 2 * SLOT};

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* In a world communicator of at most this many ranks, a new channel gets all its memory pages at once, because the
  * first access to a page may take 10 us on a virtual machine. Larger worlds get only the pages that they use. So do
@@ -22,6 +23,9 @@
 #define FAR_SLICE_BYTES ((size_t)1 << 20)
 #define FAR_BYTES ((size_t)64 << 20)
 
+/* Lower bound of past_bytes: measured with a last-level cache of 32 MiB (AMD Zen). */
+#define PAST_BYTES_MIN ((size_t)24 << 20)
+
 static void free_mover(struct tu_mover *m) {
   if (!m) return;
   for (uint32_t i = 0; i < m->pair_count; i++) free(m->pairs[i]);
@@ -40,6 +44,13 @@ static struct tu_mover *allocate_mover(uint32_t ranks) {
   return NULL;
 }
 
+/* Returns the bytes that each of the ranks may move so that a last-level cache holds what all of them move. Other machines may
+ * share it: a virtual one sees all of its host's cache. So only a quarter counts. */
+static size_t past_bytes(uint32_t ranks) {
+  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return tu_max(PAST_BYTES_MIN, cache > 0 ? (size_t)cache / 4 / ranks : 0);
+}
+
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
                           uint64_t comm_id, struct tu_channel_shape shape, struct tu_mover **mover,
                           struct tu_error *error) {
@@ -51,6 +62,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->wired = t->hosts != NULL;
   m->rank = rank;
   m->ranks = ranks;
+  m->past_bytes = past_bytes(t->ranks);
   m->populates = comm_id == TU_WORLD_ID && ranks <= POPULATED_RANKS;
   tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, comm_id, shape, error);
   if (err == TUTTI_OK) *mover = m;
