@@ -55,8 +55,8 @@ has_data() {
 }
 has_hosts() { [ ${#hosts[@]} -gt 0 ] || { skip "two hosts: $hosts_why"; return 1; }; }
 
-# launch COMMAND...: runs a launcher on the first host, for at most $limit seconds. MPICH's (4.0.2) may write to a helper process that has ended because its ranks have; a
-# SIGPIPE ends it then, and it is started again.
+# launch COMMAND...: runs a launcher on the first host, for at most $limit seconds. MPICH's (4.0.2) may write to a helper
+# process that has ended because its ranks have; a SIGPIPE ends it then, and it is started again.
 limit=120
 launch() {
   local status=141 turns=0

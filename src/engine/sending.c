@@ -17,8 +17,7 @@
  * room for all slices that there are credits for, so what is lent to them ends when this rank or they look. */
 #include "engine/engine.h"
 
-/* For messages that may be both lent and stored: one of fewer bytes is always lent, because the target may be in the cache of the
- * receiver, which copies it. */
+/* A message of fewer bytes that may be both lent and stored is lent, because its target may be in the cache of the receiver. */
 #define STORE_BYTES ((size_t)1 << 20)
 /* For is_read_faster: maximum of bytes that an exchange moves; of one rank's messages, how many ranks there must be, or how long
  * the message. */
@@ -107,16 +106,16 @@ static bool is_far(const struct tu_execution *e, const struct tu_instruction *in
   return far && bytes >= TU_STREAM_BYTES;
 }
 
-/* Returns true if it depends on how fast this rank overwrites lines of a far rank how it stores a message there, and that was
- * not measured yet. It is measured in full rings of staged slices. */
+/* Returns true if the message should be staged before any is stored, because it is not known yet how fast this rank overwrites
+ * lines of a far rank. That is measured in the rings of staged slices. */
 static bool awaits_measurement(const struct tu_execution *e, const struct tu_instruction *ins) {
   return tu_fills_unknown(&e->mover->fills) && is_far(e, ins, ins->bytes) && all_are(e, ins, false);
 }
 
 /* Returns true if a message that may be both lent and stored is lent, so that the receiver copies it. Then each rank copies what
- * it gets, at the same time as the others, and it does not matter who comes first. A long message is stored if its receiver
- * gets as much from all other ranks, and if it goes to several ranks and is read again in no cache. Data that another
- * instruction is just writing is stored whatever its length. */
+ * it gets, at the same time as the others, and it does not matter who comes first. A long message is stored if the receiver
+ * gets as much from all other ranks; or if it goes to several ranks, and the caches cannot hold what the program moves: then the
+ * sender reads its source once, instead of each receiver. Data that another instruction is just writing is always stored. */
 static bool is_rather_lent(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->follows) return false;
   if (ins->bytes < STORE_BYTES) return true;

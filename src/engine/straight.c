@@ -111,6 +111,7 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
 
 void tu_execution_start_straight(struct tu_execution *e, uint64_t tag) {
   e->tag = tag;
+  e->announced = true; /* no program of the fast path lends */
   e->head = 0;
   e->mismatch = false;
 }
