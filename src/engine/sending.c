@@ -97,21 +97,6 @@ static bool may_be_read(const struct tu_execution *e, const struct tu_instructio
   return tu_peer_memory_is_readable(source_of(e, ins), ins->bytes);
 }
 
-/* Returns true if non-temporal stores may be faster: the slice is long enough, and a receiver is far and may have the slice's
- * cache lines in its cache. */
-static bool is_far(const struct tu_execution *e, const struct tu_instruction *ins, size_t bytes) {
-  const struct tu_message *m = e->program->messages + ins->message_first;
-  bool far = false;
-  for (uint32_t i = 0; i < ins->message_count; i++) far |= tu_sender_far(m[i].sender);
-  return far && bytes >= TU_STREAM_BYTES;
-}
-
-/* Returns true if the message should be staged before any is stored, because it is not known yet how fast this rank overwrites
- * lines of a far rank. That is measured in the rings of staged slices. */
-static bool awaits_measurement(const struct tu_execution *e, const struct tu_instruction *ins) {
-  return tu_fills_unknown(&e->mover->fills) && is_far(e, ins, ins->bytes) && all_are(e, ins, false);
-}
-
 /* Returns true if a message that may be both lent and stored is lent, so that the receiver copies it. Then each rank copies what
  * it gets, at the same time as the others, and it does not matter who comes first. A long message is stored if the receiver
  * gets as much from all other ranks; or if it goes to several ranks, and the caches cannot hold what the program moves: then the
@@ -126,7 +111,7 @@ static enum tu_way choose_way(const struct tu_execution *e, const struct tu_inst
   if (ins->bytes <= TU_INLINE_BYTES) return TU_WAY_INLINE;
   bool lend = may_lend(e, ins);
   if (lend && is_rather_lent(e, ins)) return TU_WAY_LENT;
-  if (all_posted(e, ins)) return awaits_measurement(e, ins) ? TU_WAY_STAGED : TU_WAY_STORED;
+  if (all_posted(e, ins)) return TU_WAY_STORED;
   if (lend) return TU_WAY_LENT;
   return may_be_read(e, ins) ? TU_WAY_READ : TU_WAY_STAGED;
 }
@@ -161,11 +146,20 @@ static bool stage(struct tu_execution *e, const struct tu_instruction *ins, stru
   return progress->segment_offset != 0;
 }
 
+/* Returns true if non-temporal stores may be faster: the slice is long enough, and a receiver is far and may have the slice's
+ * cache lines in its cache. */
+static bool is_far(const struct tu_execution *e, const struct tu_instruction *ins, size_t bytes) {
+  const struct tu_message *m = e->program->messages + ins->message_first;
+  bool far = false;
+  for (uint32_t i = 0; i < ins->message_count; i++) far |= tu_sender_far(m[i].sender);
+  return far && bytes >= TU_STREAM_BYTES;
+}
+
 bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, uint32_t *count) {
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   struct tu_progress *progress = &e->progress[instruction];
   const struct tu_message *m = e->program->messages + ins->message_first;
-  unsigned char *to;
+  unsigned char *to = NULL;
   size_t most;
   if (!is_ready(e, ins)) return false;
   if (progress->way == TU_WAY_OPEN) progress->way = (uint8_t)choose_way(e, ins);
@@ -175,18 +169,21 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
       if (!stage(e, ins, progress, *bytes)) return false;
       to = e->mover->transport->base + progress->segment_offset;
       e->targets[(*count)++] = to;
-      if (is_far(e, ins, *bytes) && tu_fills_past(&e->mover->fills, staging_of(e, ins), to)) e->past |= TU_PAST_REST;
+      if (is_far(e, ins, *bytes) && tu_fills_past(&e->mover->fills, tu_fills_place(staging_of(e, ins), to)))
+        e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_STORED:
       if (*bytes > DIRECT_SLICE_MAX) *bytes = tu_program_whole(e->program, DIRECT_SLICE_MAX);
       for (uint32_t i = 0; i < ins->message_count; i++) {
         uint64_t segment_offset = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
-        e->targets[(*count)++] = e->mover->transport->base + segment_offset + progress->done;
+        to = e->mover->transport->base + segment_offset + progress->done;
+        e->targets[(*count)++] = to;
       }
       /* This core does not read the target. So write past the caches (with non-temporal stores) in two cases: if the
-       * receiver is far, and overwriting its lines is slow or was never measured; or if the program moves more than the caches
-       * hold. In the second case the receiver does not read the target soon. */
-      if ((is_far(e, ins, *bytes) && !e->mover->fills.fast) || e->past & TU_PAST_FIRST) e->past |= TU_PAST_REST;
+       * receiver is far, and overwriting its lines is slow; or if the program moves more than the caches hold. In the second
+       * case the receiver does not read the target soon. */
+      if (e->past & TU_PAST_FIRST || (is_far(e, ins, *bytes) && tu_fills_past(&e->mover->target_fills, to)))
+        e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_READ: *bytes = tu_min(*bytes, tu_program_whole(e->program, DIRECT_SLICE_MAX)); return true;
     case TU_WAY_LENT:

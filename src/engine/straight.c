@@ -138,7 +138,7 @@ static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
   unsigned char *at = first->base + segment_offset;
   void *to = at;
   bool past = hop->bytes >= TU_STREAM_BYTES && tu_sender_far(first) &&
-              tu_fills_past(&e->mover->fills, cast ? &cast->staging : &first->staging, at);
+              tu_fills_past(&e->mover->fills, tu_fills_place(cast ? &cast->staging : &first->staging, at));
   tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, hop->from, hop->bytes);
   if (!cast && hop->bytes <= PUSHED_BYTES && is_awaited(first)) tu_push_lines(at, hop->bytes);
   if (cast) tu_cast_fill(cast, segment_offset, hop->bytes);

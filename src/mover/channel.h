@@ -323,20 +323,23 @@ struct tu_fills {
   uint32_t left; /* number of slices until the next measurement */
 };
 
-/* Returns true if overwriting counts as slow because it was not measured yet, or shall be measured again. */
-static inline bool tu_fills_unknown(const struct tu_fills *f) { return !f->fast && f->left == 0; }
-
 /* Returns how long it takes to overwrite the lines of TU_STREAM_BYTES bytes at `to`, in ns; whether that is fast; and takes
  * note of a measurement. */
 uint64_t tu_fills_time(unsigned char *to);
 bool tu_fills_is_fast(uint64_t ns);
 void tu_fills_note(struct tu_fills *f, uint64_t ns);
 
-/* Returns true if a slice of TU_STREAM_BYTES or more for a far rank should be written past the caches. The slice is about to be
- * written at `to`, in that ring. Measures now and then, if the ring is full of lines that the peer has read. */
-static inline bool tu_fills_past(struct tu_fills *f, const struct tu_staging *ring, unsigned char *to) {
+/* Returns where the time of overwriting can be measured before a slice is written at `to`, in that ring: there, if the ring is
+ * full of lines that the peer has read; otherwise nowhere (NULL). */
+static inline unsigned char *tu_fills_place(const struct tu_staging *ring, unsigned char *to) {
+  return ring->wraps > 0 ? to : NULL;
+}
+
+/* Returns true if a slice of TU_STREAM_BYTES or more for a far rank should be written past the caches. Measures now and then: by
+ * overwriting TU_STREAM_BYTES bytes at `place`, where the slice will be written; NULL: not now. */
+static inline bool tu_fills_past(struct tu_fills *f, unsigned char *place) {
   if (f->left > 0) f->left--;
-  else if (ring->wraps > 0) tu_fills_note(f, tu_fills_time(to));
+  else if (place) tu_fills_note(f, tu_fills_time(place));
   return !f->fast;
 }
 

@@ -49,8 +49,9 @@ struct tu_mover {
   bool crowded;   /* true: some ranks share a CPU with two others or more */
   /* Programs that move at least this many bytes write their results past the caches, because the caches cannot hold all data. */
   size_t past_bytes;
-  struct tu_fills fills;
-  bool outgrown; /* true once a ring has wrapped often, so that a longer ring is worth its memory */
+  struct tu_fills fills;        /* in rings */
+  struct tu_fills target_fills; /* in targets that peers have posted */
+  bool outgrown;                /* true once a ring has wrapped often, so that a longer ring is worth its memory */
 };
 
 /* Creates a mover (the channels of one communicator). Arguments and errors are those of tu_control_open. */
