@@ -8,7 +8,7 @@ set -u
 source=$(cd "$1" && pwd)
 build=$(cd "$2" && pwd)
 . "$source/tests/shell.sh"
-SEEDS=${SEEDS:-20000}
+SEEDS=${SEEDS:-50000}
 classes="lost-wakeup credit-lost verdict-lost torn-board wrong-culprit early-reuse missed-departure"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
