@@ -203,7 +203,7 @@ static size_t item_count(const struct tu_execution *e, size_t bytes) { return by
  * stores if the caches cannot hold all data that the program moves. The other targets get none yet: they belong to
  * other ranks, and sending.c decides about them. */
 static inline void begin_slice(struct tu_execution *e) {
-  e->past = e->program->moved_bytes >= e->mover->past_bytes ? TU_PAST_FIRST : TU_PAST_NONE;
+  e->past = tu_execution_overflows(e) ? TU_PAST_FIRST : TU_PAST_NONE;
 }
 
 /* Returns which targets get non-temporal stores if all targets belong to other ranks: all of them or none. */
@@ -722,12 +722,8 @@ static void tell_all(struct tu_execution *e, uint32_t i) {
 static void announce(struct tu_execution *e, bool tells) {
   const struct tu_program *p = e->program;
   e->announced = true;
-  begin_slice(e);
-  for (uint32_t i = 0; i < p->instruction_count; i++) {
-    if (!p->instructions[i].ahead || !tu_send_lends(e, i)) continue;
-    const bool advanced = run_send(e, i, p->instructions[i].bytes);
-    if (tells && advanced) tell_all(e, i);
-  }
+  for (uint32_t i = 0; i < p->instruction_count; i++)
+    if (p->instructions[i].ahead && tu_send_lends(e, i) && move(e, i) && tells) tell_all(e, i);
 }
 
 /* Polls WINDOW instructions, from the first unfinished one on. If none of them advances, it polls the next WINDOW

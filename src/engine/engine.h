@@ -165,6 +165,11 @@ static inline bool tu_execution_waits_for_any(const struct tu_execution *e) {
   return e->program->from_any && e->unfinished > 0 && !e->expected->receiver;
 }
 
+/* Returns true if the caches cannot hold all data that the program moves. */
+static inline bool tu_execution_overflows(const struct tu_execution *e) {
+  return e->program->moved_bytes >= e->mover->past_bytes;
+}
+
 /* ---- sending.c: where the next slice of a send is written, for each way of crossing ---- */
 /* Returns true if the first slice of a send may be published now, and is lent. */
 bool tu_send_lends(struct tu_execution *e, uint32_t instruction);

@@ -104,7 +104,7 @@ static bool may_be_read(const struct tu_execution *e, const struct tu_instructio
 static bool is_rather_lent(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->follows) return false;
   if (ins->bytes < STORE_BYTES) return true;
-  return !e->program->gathers && (ins->message_count == 1 || !(e->past & TU_PAST_FIRST));
+  return !e->program->gathers && (ins->message_count == 1 || !tu_execution_overflows(e));
 }
 
 static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
@@ -159,7 +159,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
   const struct tu_instruction *ins = &e->program->instructions[instruction];
   struct tu_progress *progress = &e->progress[instruction];
   const struct tu_message *m = e->program->messages + ins->message_first;
-  unsigned char *to = NULL;
+  unsigned char *to, *far = NULL; /* a target of a rank to which lines take long */
   size_t most;
   if (!is_ready(e, ins)) return false;
   if (progress->way == TU_WAY_OPEN) progress->way = (uint8_t)choose_way(e, ins);
@@ -178,11 +178,12 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
         uint64_t segment_offset = tu_sender_posted(m[i].sender, e->tickets[m[i].ring] + m[i].ordinal);
         to = e->mover->transport->base + segment_offset + progress->done;
         e->targets[(*count)++] = to;
+        if (tu_sender_far(m[i].sender)) far = to;
       }
       /* This core does not read the target. So write past the caches (with non-temporal stores) in two cases: if the
        * receiver is far, and overwriting its lines is slow; or if the program moves more than the caches hold. In the second
        * case the receiver does not read the target soon. */
-      if (e->past & TU_PAST_FIRST || (is_far(e, ins, *bytes) && tu_fills_past(&e->mover->target_fills, to)))
+      if (e->past & TU_PAST_FIRST || (far && *bytes >= TU_STREAM_BYTES && tu_fills_past(&e->mover->target_fills, far)))
         e->past |= TU_PAST_REST;
       return true;
     case TU_WAY_READ: *bytes = tu_min(*bytes, tu_program_whole(e->program, DIRECT_SLICE_MAX)); return true;
