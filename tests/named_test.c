@@ -202,11 +202,35 @@ static void roots_are_kept(struct player *p) {
     for (uint32_t root = 0; root < p->ranks; root++)
       if (!good(p, tutti_gather(p->comm, in, out, 1, TUTTI_I32, root), "tutti_gather")) return;
   for (uint32_t root = 0; root < p->ranks; root++) {
-    struct tu_brief b = {in, out, 1, TUTTI_GATHER, TUTTI_I32, 0, root, TUTTI_ORDER_ANY};
+    struct tu_brief b = {in, out, 1, TUTTI_GATHER, TUTTI_I32, 0, root, TUTTI_ORDER_ANY, NULL};
     if (!tu_again_fits(*tu_again_place(p->comm, &b), &b)) wrong(p, "gather to rank %u is not kept", root);
     b.order = TUTTI_ORDER_CANONICAL;
     if (tu_again_fits(*tu_again_place(p->comm, &b), &b)) wrong(p, "gather to rank %u: kept for all orders", root);
   }
+}
+
+/* A call with an algorithm is kept. It is not taken for one without, nor for one with another name at the same address. */
+static void algorithms_are_kept(struct player *p) {
+  int32_t in[TROUPE_MAX] = {0}, out[TROUPE_MAX] = {0};
+  char name[16] = "binomial";
+  tutti_call call = {
+      .collective = TUTTI_GATHER, .send = in, .recv = out, .count = 1, .type = TUTTI_I32, .algorithm = name};
+  const struct tu_brief b = tu_brief_of(&call);
+  for (int round = 0; round < 3; round++)
+    if (!good(p, tutti_run_call(p->comm, &call), "gather by binomial")) return;
+  const struct tutti_request *kept = *tu_again_place(p->comm, &b);
+  if (!tu_again_fits_call(kept, &b, &call)) wrong(p, "gather by %s is not kept", name);
+  strcpy(name, "direct");
+  if (tu_again_fits_call(kept, &b, &call)) wrong(p, "gather by %s: taken for another algorithm", name);
+  call.algorithm = NULL;
+  const struct tu_brief any = tu_brief_of(&call);
+  if (tu_again_fits_call(kept, &any, &call)) wrong(p, "gather: taken for one with an algorithm");
+  call.algorithm = name;
+  for (int round = 0; round < 3; round++)
+    if (!good(p, tutti_run_call(p->comm, &call), "gather by direct")) return;
+  kept = *tu_again_place(p->comm, &b);
+  if (!tu_again_fits_call(kept, &b, &call) || strcmp(kept->algorithm->name, name) != 0)
+    wrong(p, "gather by %s is not kept in its turn", name);
 }
 
 enum ending { WAITS, WAITS_BACKWARDS, TESTS, WAITS_A_MOMENT, WAITS_FOR_ANY, WAITS_FOR_ALL, ENDINGS };
@@ -355,6 +379,7 @@ static const struct {
              {"arrays change in place", arrays_change, false},
              {"calls in turns", calls_in_turns, false},
              {"roots are kept", roots_are_kept, false},
+             {"algorithms are kept", algorithms_are_kept, false},
              {"repetitions overlap", repetitions_overlap, false},
              {"checks between", checks_between, false},
              {"send and receive", send_and_receive, false},

@@ -83,9 +83,10 @@ static tutti_err call_by_name(tutti_comm *comm, const tutti_call *c) {
 static bool operate(struct bench_side *side) {
   struct tutti_side *s = self_of(side);
   if (s->by_name) return check(s, call_by_name(s->world, &s->call));
+  if (!s->polls) return check(s, tutti_run_call(s->world, &s->call));
   tutti_request *request = NULL;
   tutti_err err = tutti_start(s->world, &s->call, &request);
-  for (bool done = !s->polls; err == TUTTI_OK && !done;) err = tutti_test(&request, &done);
+  for (bool done = false; err == TUTTI_OK && !done;) err = tutti_test(&request, &done);
   if (err == TUTTI_OK) err = tutti_wait(&request);
   return check(s, err);
 }

@@ -1,4 +1,5 @@
 /* select.c: the built-in selection table, and the selection of algorithms by such tables. */
+#include <stdio.h>
 #include <string.h>
 
 #include "algo/tuning.h"
@@ -23,8 +24,13 @@
  *  - scan: the chain crosses each wire once, and takes a step for each rank.
  *
  * Ranks that share CPUs: the cost of a plan is the number of context switches, whatever the size of the data. There is
- * a context switch each time that a rank waits. */
-static const char builtin_rules[] =
+ * a context switch each time that a rank waits.
+ *
+ * Ranks with a core each, in one cache (share<=1 groups<=1): measured on 16 cores of an Intel Xeon with a mesh, with 4, 6, 8, 12
+ * and 16 ranks (docs/PERFORMANCE.md). Of short calls, a step costs less than the messages that a rank has to handle one after
+ * the other, so trees are faster than `direct` from 8 ranks on. Of long ones, all ranks copy at once, and a broadcast is read by
+ * all from the memory in which it was written once. */
+static const char hosts_rules[] =
     "allreduce      hosts>=2 bytes<=64K  re:direct/h+ar:recursive_doubling+bc:direct/h\n"
     "allreduce      hosts>=2 groups>=3 ranks<=64 rs:direct/g+rs:direct/h+ar:ring+ag:direct/h+ag:direct/g\n"
     "allreduce      hosts>=2 ranks<=64   rs:direct/h+ar:ring+ag:direct/h\n"
@@ -46,7 +52,51 @@ static const char builtin_rules[] =
     "scan           hosts>=2             recursive_doubling\n"
     "exscan         hosts>=2 ranks<=8    chain\n"
     "exscan         hosts>=2 ranks<=16 order=canonical sklansky\n"
-    "exscan         hosts>=2             recursive_doubling\n"
+    "exscan         hosts>=2             recursive_doubling\n";
+
+static const char core_rules[] =
+    "allreduce      ranks>=4 ranks<=7 share<=1 groups<=1 bytes<=2K direct\n"
+    "allreduce      ranks>=4 ranks<=8 share<=1 groups<=1 bytes<=32 direct\n"
+    "allreduce      ranks>=4 ranks<=8 share<=1 groups<=1 bytes<=32K recursive_doubling\n"
+    "allreduce      ranks=8 share<=1 groups<=1 bytes>=128K bytes<=512K rs:recursive_halving+ag:direct\n"
+    "allreduce      ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=8K recursive_doubling\n"
+    "allreduce      ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=32K bine\n"
+    "allreduce      ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=128K rabenseifner\n"
+    "allreduce      ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=4M rs:pairwise+ag:direct\n"
+    "allreduce      ranks>=9 ranks<=16 share<=1 groups<=1 rs:direct+ag:direct\n"
+    "reduce         ranks>=4 ranks<=7 share<=1 groups<=1 bytes<=16K direct\n"
+    "reduce         ranks>=4 ranks<=16 share<=1 groups<=1 bytes<=32K binomial\n"
+    "reduce         ranks>=4 ranks<=7 share<=1 groups<=1 bytes<=2M binomial\n"
+    "reduce         ranks=8 share<=1 groups<=1 bytes<=1M rs_gather\n"
+    "reduce         ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=256K rs_gather\n"
+    "reduce         ranks>=4 ranks<=16 share<=1 groups<=1 bidirectional\n"
+    "broadcast      ranks=8 share<=1 groups<=1 bytes<=512 binomial\n"
+    "broadcast      ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=2K binomial\n"
+    "broadcast      ranks>=9 ranks<=16 share<=1 groups<=1 direct\n"
+    "gather         ranks=8 share<=1 groups<=1 bytes<=128 binomial\n"
+    "gather         ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=4K binomial\n"
+    "gather         ranks>=9 ranks<=16 share<=1 groups<=1 direct\n"
+    "scatter        ranks=8 share<=1 groups<=1 bytes<=128 binomial\n"
+    "scatter        ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=4K binomial\n"
+    "scatter        ranks>=9 ranks<=16 share<=1 groups<=1 direct\n"
+    "allgather      ranks=16 share<=1 groups<=1 bytes<=4K recursive_doubling\n"
+    "allgather      ranks>=9 ranks<=16 share<=1 groups<=1 direct\n"
+    "reduce_scatter ranks=8 share<=1 groups<=1 bytes>=32K bytes<=512K recursive_halving\n"
+    "reduce_scatter ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=32K direct\n"
+    "reduce_scatter ranks>=8 ranks<=16 share<=1 groups<=1 bytes>=32K bytes<=4M pairwise\n"
+    "reduce_scatter ranks>=8 ranks<=16 share<=1 groups<=1 direct\n"
+    "alltoall       ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=16K direct\n"
+    "alltoall       ranks>=5 ranks<=16 share<=1 groups<=1 bytes>=32K pairwise\n"
+    "alltoall       ranks=4 share<=1 groups<=1 bytes>=512K pairwise\n"
+    "barrier        ranks=8 share<=1 groups<=1 dissemination\n"
+    "scan           ranks>=5 ranks<=8 share<=1 groups<=1 bytes<=512K recursive_doubling\n"
+    "scan           ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=64K recursive_doubling\n"
+    "scan           ranks>=5 ranks<=16 share<=1 groups<=1 chain\n"
+    "exscan         ranks>=5 ranks<=8 share<=1 groups<=1 bytes<=512K recursive_doubling\n"
+    "exscan         ranks>=9 ranks<=16 share<=1 groups<=1 bytes<=128K recursive_doubling\n"
+    "exscan         ranks>=5 ranks<=16 share<=1 groups<=1 chain\n";
+
+static const char other_rules[] =
     "allreduce      ranks<=2 bytes<=256K direct\n"
     "allreduce      ranks<=2             ring\n"
     "allreduce      ranks<=4 share>=2 bytes<=4K   direct\n"
@@ -107,7 +157,9 @@ const struct tu_tuning *tu_tuning_builtin(void) {
   static struct tu_tuning *_Atomic kept;
   struct tu_tuning *tuning = atomic_load_explicit(&kept, memory_order_acquire);
   if (tuning) return tuning;
-  const struct tu_tuning_text text = {"the built-in table", builtin_rules, sizeof builtin_rules - 1, NULL};
+  char rules[sizeof hosts_rules + sizeof core_rules + sizeof other_rules];
+  const int bytes = snprintf(rules, sizeof rules, "%s%s%s", hosts_rules, core_rules, other_rules);
+  const struct tu_tuning_text text = {"the built-in table", rules, (size_t)bytes, NULL};
   struct tu_error error;
   tutti_err err = tu_tuning_read(&text, &tuning, &error);
   if (err == TUTTI_ERR_MEMORY) tu_arena_refuse_again();

@@ -43,12 +43,18 @@
 
 /* Default sizes in bytes of a channel's ring buffer, and of its slots (longest slice of a message). With many pairs of
  * ranks the sizes are smaller. A ring buffer is long for this reason: when the sender writes a cache line again, the
- * line has already left the reader's cache. Taking it from the reader's cache would be slower. */
+ * line has already left the reader's cache. Taking it from the reader's cache would be slower. A rank has only one ring for
+ * slices that several ranks read, so this one stays long: on 16 ranks with a core each, broadcasts of 64 KiB to 4 MiB take 0.5
+ * to 0.65 of the time that they take through 64 KiB. */
 static const struct {
   uint32_t ranks; /* maximum number of ranks to which this row applies */
-  uint32_t ring_bytes, slot_bytes;
-} stagings[] = {
-    {2, 2u << 20, 128u << 10}, {4, 1u << 20, 64u << 10}, {8, 512u << 10, 64u << 10}, {UINT32_MAX, 64u << 10, 8u << 10}};
+  uint32_t ring_bytes, slot_bytes, cast_ring_bytes, cast_slot_bytes;
+} stagings[] = {{2, 2u << 20, 128u << 10, 2u << 20, 128u << 10},
+                {4, 1u << 20, 64u << 10, 1u << 20, 64u << 10},
+                {8, 512u << 10, 64u << 10, 512u << 10, 64u << 10},
+                {UINT32_MAX, 64u << 10, 8u << 10, 1u << 20, 64u << 10}};
+
+/* Reads TUTTI_RING_BYTES and TUTTI_SLOT_BYTES, which are for both kinds of rings. */
 
 static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, struct tu_error *error) {
   tutti_err err;
@@ -65,9 +71,12 @@ static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, stru
                    "TUTTI_SLOT_BYTES is %llu; expected 64 to half of TUTTI_RING_BYTES, which is %llu",
                    (unsigned long long)slot, (unsigned long long)ring);
   if (slot == 0) slot = tu_min(stagings[i].slot_bytes, ring / 2);
-  *shape = (struct tu_channel_shape){.credits = CREDITS_ROOMY,
-                                     .slot_bytes = (uint32_t)(slot / TU_LINE_BYTES * TU_LINE_BYTES),
-                                     .ring_bytes = (uint32_t)(ring / TU_LINE_BYTES * TU_LINE_BYTES)};
+  const bool usual = ring == stagings[i].ring_bytes && slot == stagings[i].slot_bytes;
+  shape->credits = CREDITS_ROOMY;
+  shape->slot_bytes = (uint32_t)(slot / TU_LINE_BYTES * TU_LINE_BYTES);
+  shape->ring_bytes = (uint32_t)(ring / TU_LINE_BYTES * TU_LINE_BYTES);
+  shape->cast_slot_bytes = usual ? stagings[i].cast_slot_bytes : shape->slot_bytes;
+  shape->cast_ring_bytes = usual ? stagings[i].cast_ring_bytes : shape->ring_bytes;
   return TUTTI_OK;
 }
 

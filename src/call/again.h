@@ -4,16 +4,19 @@
 #ifndef TU_AGAIN_H
 #define TU_AGAIN_H
 
+#include <string.h>
+
+#include "algo/algo.h"
 #include "call/request.h"
 #include "plan/collective.h"
 
 static inline bool tu_has_blocks(const tutti_call *call) { return call->send_blocks || call->recv_blocks; }
 
-/* Returns true if the call sets only what a named function can set, and an order. Only such calls are kept. */
+/* Returns true if the call sets only what a named function can set, an order, and an algorithm. Only such calls are kept. */
 static inline bool tu_is_plain(const tutti_call *call) {
-  return !call->algorithm && !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts &&
-         !call->lanes && !call->timeout_ms && !call->message && !call->op_context && !call->element_bytes &&
-         !call->flags && !call->leaves && !call->folded && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL &&
+  return !call->plan && !call->in && !call->out && !call->on_ready && !call->in_parts && !call->lanes &&
+         !call->timeout_ms && !call->message && !call->op_context && !call->element_bytes && !call->flags &&
+         !call->leaves && !call->folded && (uint32_t)call->order <= TUTTI_ORDER_CANONICAL &&
          tu_is_collective(call->collective) && call->collective < TUTTI_SEND;
 }
 
@@ -29,7 +32,8 @@ static inline struct tu_brief tu_brief_of(const tutti_call *call) {
                            call->type,
                            call->op,
                            call->root,
-                           call->order};
+                           call->order,
+                           call->algorithm};
 }
 
 /* Returns where the request of such a call is kept. Calls with one root after the other have different places. So have,
@@ -46,13 +50,15 @@ static inline struct tutti_request **tu_again_place(struct tutti_comm *comm, con
 static inline bool tu_again_fits(const struct tutti_request *kept, const struct tu_brief *b) {
   return kept && b->send == kept->brief.send && b->recv == kept->brief.recv && b->count == kept->brief.count &&
          b->collective == kept->brief.collective && b->type == kept->brief.type && b->op == kept->brief.op &&
-         b->root == kept->brief.root && b->order == kept->brief.order && !kept->comm->first;
+         b->root == kept->brief.root && b->order == kept->brief.order && b->algorithm == kept->brief.algorithm &&
+         !kept->comm->first;
 }
 
-/* The same for a plain call, which may have counts, displacements, and addresses of blocks. */
+/* The same for a plain call, which may have an algorithm, counts, displacements, and addresses of blocks. The program may have
+ * written another name where the algorithm's name was. */
 static inline bool tu_again_fits_call(const struct tutti_request *kept, const struct tu_brief *b,
                                       const tutti_call *call) {
-  return tu_again_fits(kept, b) &&
+  return tu_again_fits(kept, b) && (!b->algorithm || strcmp(b->algorithm, kept->algorithm->name) == 0) &&
          ((b->collective < TUTTI_GATHERV && !tu_has_blocks(call)) || tu_request_has_blocks(kept, call));
 }
 

@@ -24,11 +24,14 @@ tutti_err tu_comm_exchange(tutti_comm *comm, const void *mine, void *all, size_t
       comm->ranks > EXCHANGE_RANKS ? tu_algorithm_find(TUTTI_ALLGATHER, "bruck") : NULL;
   tutti_err err = tu_tuning_choose(comm->tuning, few_messages, &wanted, &algorithm, &error);
   if (err != TUTTI_OK) return tu_comm_fail(comm, &error);
-  const tutti_call call = {.collective = TUTTI_ALLGATHER,
-                           .send = mine,
-                           .recv = all,
-                           .count = bytes,
-                           .type = TUTTI_U8,
-                           .algorithm = algorithm->name};
+  const tutti_call call = {
+      .collective = TUTTI_ALLGATHER,
+      .send = mine,
+      .recv = all,
+      .count = bytes,
+      .type = TUTTI_U8,
+      .algorithm = algorithm->name,
+      /* A call with a time-out is not kept (again.h). The buffers of this one do not come again. */
+      .timeout_ms = comm->timeout_ms ? comm->timeout_ms : TUTTI_NO_TIMEOUT};
   return tu_call_and_wait(comm, &call);
 }

@@ -67,49 +67,49 @@ tutti_err tutti_run_call_sized(tutti_comm *comm, const tutti_call *call, size_t 
 
 tutti_err tutti_allreduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                           tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLREDUCE, type, op, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLREDUCE, type, op, 0, 0, NULL});
 }
 
 tutti_err tutti_reduce(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op,
                        uint32_t root) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE, type, op, root, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE, type, op, root, 0, NULL});
 }
 
 tutti_err tutti_broadcast(tutti_comm *comm, void *buffer, size_t count, tutti_datatype type, uint32_t root) {
-  return run(comm, &(struct tu_brief){buffer, buffer, count, TUTTI_BROADCAST, type, 0, root, 0});
+  return run(comm, &(struct tu_brief){buffer, buffer, count, TUTTI_BROADCAST, type, 0, root, 0, NULL});
 }
 
 tutti_err tutti_gather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                        uint32_t root) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_GATHER, type, 0, root, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_GATHER, type, 0, root, 0, NULL});
 }
 
 tutti_err tutti_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                         uint32_t root) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCATTER, type, 0, root, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCATTER, type, 0, root, 0, NULL});
 }
 
 tutti_err tutti_allgather(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLGATHER, type, 0, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLGATHER, type, 0, 0, 0, NULL});
 }
 
 tutti_err tutti_reduce_scatter(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type,
                                tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE_SCATTER, type, op, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_REDUCE_SCATTER, type, op, 0, 0, NULL});
 }
 
 tutti_err tutti_alltoall(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLTOALL, type, 0, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_ALLTOALL, type, 0, 0, 0, NULL});
 }
 
 tutti_err tutti_barrier(tutti_comm *comm) { return run(comm, &(struct tu_brief){.collective = TUTTI_BARRIER}); }
 
 tutti_err tutti_scan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCAN, type, op, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_SCAN, type, op, 0, 0, NULL});
 }
 
 tutti_err tutti_exscan(tutti_comm *comm, const void *send, void *recv, size_t count, tutti_datatype type, tutti_op op) {
-  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_EXSCAN, type, op, 0, 0});
+  return run(comm, &(struct tu_brief){send, recv, count, TUTTI_EXSCAN, type, op, 0, 0, NULL});
 }
 
 /* ---- vector variants ---- */

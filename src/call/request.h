@@ -16,6 +16,7 @@ struct tu_brief {
   tutti_op op;
   uint32_t root;
   tutti_order order;
+  const char *algorithm; /* as in tutti_call */
 };
 
 /* State of a request. UNSTARTED: a persistent request that has never been started, or a new one. COMPLETE: also if it has

@@ -75,6 +75,7 @@ struct tu_execution {
   unsigned char *folded;
   size_t fold_bytes;
   size_t slot_bytes;       /* maximum bytes of a staged slice, rounded down to whole items */
+  size_t cast_slot_bytes;  /* the same, of a slice that several ranks read */
   size_t far_slot_bytes;   /* the same, of a slice that is lent to another host */
   const void **sources;    /* owned: operand addresses of one reduction */
   unsigned char **targets; /* owned: addresses where the next bytes are written */

@@ -247,6 +247,8 @@ static void draw_sizes(struct game *g, uint64_t *seed) {
   g->shape = (struct tu_channel_shape){.credits = 1u << tu_random(seed) % 2,
                                        .slot_bytes = 64u << tu_random(seed) % 2 * (1 + tu_random(seed) % 5)};
   g->shape.ring_bytes = (uint32_t)(2 + tu_random(seed) % 2) * g->shape.slot_bytes;
+  g->shape.cast_slot_bytes = g->shape.slot_bytes << tu_random(seed) % 2;
+  g->shape.cast_ring_bytes = 2 * g->shape.cast_slot_bytes;
   g->shared = (uint32_t)(tu_random(seed) & tu_random(seed));
   g->in_builder_order = true;
   for (uint32_t i = 0; i < BLOCKS_MAX; i++)
@@ -313,7 +315,8 @@ static void run_text(const char *text, uint64_t *seed) {
   for (uint32_t rank = 1; err == TUTTI_OK && rank < g->plans[0]->ranks; rank++) g->plans[rank] = g->plans[0];
   g->one_for_all = true;
   g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
-  g->shape = (struct tu_channel_shape){.credits = 1, .slot_bytes = 64, .ring_bytes = 128};
+  g->shape = (struct tu_channel_shape){
+      .credits = 1, .slot_bytes = 64, .ring_bytes = 128, .cast_slot_bytes = 64, .cast_ring_bytes = 128};
   for (uint32_t i = 0; i < BLOCKS_MAX; i++) g->class_count[i] = 5000;
   if (err == TUTTI_OK) run_game(g, seed, &t);
   free(g);
@@ -377,7 +380,8 @@ static void long_messages(void) {
                             .rank = TU_ALL_RANKS};
     g->plans[0] = g->plans[1] = tu_plan_build(&what);
     g->one_for_all = g->in_builder_order = true;
-    g->shape = (struct tu_channel_shape){.credits = 2, .slot_bytes = SLOT, .ring_bytes = 2 * SLOT};
+    g->shape = (struct tu_channel_shape){
+        .credits = 2, .slot_bytes = SLOT, .ring_bytes = 2 * SLOT, .cast_slot_bytes = SLOT, .cast_ring_bytes = 2 * SLOT};
     g->shared = UINT32_MAX;
     for (uint32_t k = 0; k < BLOCKS_MAX; k++) g->class_count[k] = ITEMS;
     g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};

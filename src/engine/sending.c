@@ -165,7 +165,7 @@ bool tu_send_room(struct tu_execution *e, uint32_t instruction, size_t *bytes, u
   if (progress->way == TU_WAY_OPEN) progress->way = (uint8_t)choose_way(e, ins);
   switch ((enum tu_way)progress->way) {
     case TU_WAY_STAGED:
-      *bytes = tu_min(*bytes, e->slot_bytes);
+      *bytes = tu_min(*bytes, ins->cast == TU_NO_CAST ? e->slot_bytes : e->cast_slot_bytes);
       if (!stage(e, ins, progress, *bytes)) return false;
       to = e->mover->transport->base + progress->segment_offset;
       e->targets[(*count)++] = to;

@@ -99,6 +99,8 @@ struct tu_channel_shape {
   uint32_t slot_bytes; /* maximum bytes of a staged slice (a slice copied through the ring); a multiple of 64 */
   /* Maximum bytes of the ring for staged slices: at least two slices of maximum size; a multiple of 64. */
   uint32_t ring_bytes;
+  /* The same two for slices that several ranks read (cast.h). A rank has one ring for these, so it may be longer. */
+  uint32_t cast_slot_bytes, cast_ring_bytes;
 };
 
 /* Returns the bytes of a channel without its ring of bytes, but with the header that announces the channel (struct

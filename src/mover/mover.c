@@ -8,7 +8,7 @@
 /* In a world communicator of at most this many ranks, a new channel gets all its memory pages at once, because the
  * first access to a page may take 10 us on a virtual machine. Larger worlds get only the pages that they use. So do
  * communicators that are made from others, because there may be many. */
-#define POPULATED_RANKS 8u
+#define POPULATED_RANKS 16u
 
 /* Limits of a ring of bytes. A ring has room for one slice per credit, and at least RING_BYTES_MIN bytes. But it never
  * takes more than 1 / RING_PART of the memory that is left, so that some memory always remains for another
@@ -56,6 +56,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
                           struct tu_error *error) {
   tu_assert((shape.credits & (shape.credits - 1)) == 0 && shape.slot_bytes % TU_LINE_BYTES == 0);
   tu_assert(shape.ring_bytes % TU_LINE_BYTES == 0 && shape.ring_bytes / 2 >= shape.slot_bytes);
+  tu_assert(shape.cast_ring_bytes / 2 >= shape.cast_slot_bytes && shape.cast_slot_bytes >= TU_LINE_BYTES);
   struct tu_mover *m = allocate_mover(ranks);
   if (!m) return tu_fail_memory(error, ranks * sizeof *m->pair_of, "channels of %u ranks", ranks);
   m->transport = t;
@@ -100,20 +101,18 @@ static size_t pow2_ceil(size_t bytes) {
   return power;
 }
 
-/* Returns the length, in bytes, of a ring that has room for one piece of piece_bytes bytes per credit, within its
- * limits. For piece_bytes 0, returns the maximum length. */
-static size_t wanted_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
-  if (piece_bytes == 0) return shape->ring_bytes;
+/* Returns the length, in bytes, of a ring of at most `most` bytes that has room for one piece of piece_bytes bytes per credit,
+ * within its limits. For piece_bytes 0, returns the maximum length. */
+static size_t wanted_bytes(uint32_t credits, size_t most, size_t piece_bytes) {
+  if (piece_bytes == 0) return most;
   size_t piece = tu_round_up(piece_bytes, TU_LINE_BYTES);
   /* bytes of a piece with the gap behind it; computed as in tu_staging_need */
   size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece;
-  return tu_min(shape->ring_bytes, tu_max(RING_BYTES_MIN, pow2_ceil(shape->credits * need)));
+  return tu_min(most, tu_max(RING_BYTES_MIN, pow2_ceil(credits * need)));
 }
 
 /* Returns the minimum length of a ring of bytes: room for two pieces. */
-static size_t least_bytes(const struct tu_channel_shape *shape, size_t piece_bytes) {
-  return tu_min(shape->ring_bytes, pow2_ceil(2 * piece_bytes));
-}
+static size_t least_bytes(size_t most, size_t piece_bytes) { return tu_min(most, pow2_ceil(2 * piece_bytes)); }
 
 static size_t half_of(size_t bytes) { return pow2_ceil(bytes) / 2; }
 
@@ -137,8 +136,8 @@ static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, si
 }
 
 /* Returns the flag that is set once the ring has wrapped often. NULL: the ring has its maximum length already. */
-static bool *outgrown_flag(struct tu_mover *m, const struct tu_staging_ring *ring) {
-  return ring->bytes < m->shape.ring_bytes ? &m->outgrown : NULL;
+static bool *outgrown_flag(struct tu_mover *m, const struct tu_staging_ring *ring, size_t most) {
+  return ring->bytes < most ? &m->outgrown : NULL;
 }
 
 /* Frees older rings of bytes whose slices have all been taken. */
@@ -163,22 +162,22 @@ static void destroy_rings(struct tu_transport *t, struct tu_staging_ring *ring, 
   }
 }
 
-/* Returns a new ring for pieces of piece_bytes bytes, to replace a ring of `now` bytes. piece_bytes 0: a ring of
- * maximum length is wanted, because the old one has wrapped often. An old ring that suffices is replaced only if there
- * is memory to spare, and only by a ring of at least twice its length.
+/* Returns a new ring of at most `most` bytes for pieces of piece_bytes bytes, to replace a ring of `now` bytes. piece_bytes
+ * 0: a ring of maximum length is wanted, because the old one has wrapped often. An old ring that suffices is replaced only if
+ * there is memory to spare, and only by a ring of at least twice its length.
  *
  * NULL: the old ring stays, and error->code is TUTTI_OK; or the old ring is too short, but memory ran out, and *error
  * says so. */
-static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t piece_bytes, struct tu_error *error) {
-  const struct tu_channel_shape *shape = &m->shape;
-  size_t least = least_bytes(shape, piece_bytes);
-  size_t bytes = m->populates ? shape->ring_bytes : tu_max(least, wanted_bytes(shape, piece_bytes));
+static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t most, size_t piece_bytes,
+                                         struct tu_error *error) {
+  size_t least = least_bytes(most, piece_bytes);
+  size_t bytes = m->populates ? most : tu_max(least, wanted_bytes(m->shape.credits, most, piece_bytes));
   bool holds = now >= least;
   error->code = TUTTI_OK;
   if (now >= bytes && holds) return NULL;
   if (!m->populates) {
     size_t spare = tu_transport_free_bytes(m->transport) / RING_PART;
-    if (holds) least = tu_min(shape->ring_bytes, 2 * now);
+    if (holds) least = tu_min(most, 2 * now);
     if (holds && bytes < least) return NULL;
     while (bytes > least && bytes > spare) bytes = tu_max(least, half_of(bytes));
     if (holds && bytes > spare) return NULL;
@@ -190,11 +189,11 @@ static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t 
 
 static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t piece_bytes, struct tu_error *error) {
   size_t now = s->coming ? s->coming->bytes : s->staging.bytes;
-  struct tu_staging_ring *ring = next_ring(m, now, piece_bytes, error);
+  struct tu_staging_ring *ring = next_ring(m, now, m->shape.ring_bytes, piece_bytes, error);
   if (!ring) return error->code;
   destroy_rings(m->transport, s->coming, true); /* s->coming, the next ring, was prepared but has never been used */
   s->coming = ring;
-  s->staging.outgrown = outgrown_flag(m, ring);
+  s->staging.outgrown = outgrown_flag(m, ring, m->shape.ring_bytes);
   tu_sender_renew(s);
   (void)tu_sender_taken(s, s->sent);
   reclaim(m->transport, s->staging.ring, s->taken_seen);
@@ -206,10 +205,10 @@ tutti_err tu_mover_reserve(struct tu_mover *m, struct tu_sender *s, size_t slice
 }
 
 static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_bytes, struct tu_error *error) {
-  struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, piece_bytes, error);
+  struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, m->shape.cast_ring_bytes, piece_bytes, error);
   if (!ring) return error->code;
   tu_cast_renew(c, ring);
-  c->staging.outgrown = outgrown_flag(m, ring);
+  c->staging.outgrown = outgrown_flag(m, ring, m->shape.cast_ring_bytes);
   tu_cast_reclaim(c);
   reclaim(m->transport, ring, c->first);
   return TUTTI_OK;
@@ -335,13 +334,12 @@ static struct tu_cast *allocate_cast(uint32_t credits, uint32_t readers_max) {
 }
 
 struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error) {
-  struct tu_channel_shape shape = m->shape;
-  if (!m->cast) m->cast = allocate_cast(shape.credits, m->ranks - 1);
+  if (!m->cast) m->cast = allocate_cast(m->shape.credits, m->ranks - 1);
   if (!m->cast) {
     tu_fail_memory(error, sizeof *m->cast, "a ring buffer for messages to several ranks");
     return NULL;
   }
-  return renew_cast(m, m->cast, tu_min(piece_bytes, shape.slot_bytes), error) == TUTTI_OK ? m->cast : NULL;
+  return renew_cast(m, m->cast, tu_min(piece_bytes, m->shape.cast_slot_bytes), error) == TUTTI_OK ? m->cast : NULL;
 }
 
 static void destroy_cast(struct tu_mover *m, bool in_order) {

@@ -84,7 +84,7 @@ struct tu_sender *tu_mover_sender(struct tu_mover *m, uint32_t peer, uint32_t la
 tutti_err tu_mover_reserve(struct tu_mover *m, struct tu_sender *s, size_t slice_bytes, struct tu_error *error);
 struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_t lane);
 /* Returns this rank's ring for slices that several ranks read, with room for pieces of piece_bytes bytes (at most
- * slot_bytes). Returns NULL and sets TUTTI_ERR_MEMORY if there is no memory. */
+ * cast_slot_bytes). Returns NULL and sets TUTTI_ERR_MEMORY if there is no memory. */
 struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error);
 /* Replaces rings of bytes that have wrapped often by rings of maximum length, if there is memory to spare. Called
  * between two calls of the user. */
