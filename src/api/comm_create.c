@@ -55,7 +55,6 @@ static const struct {
                 {UINT32_MAX, 64u << 10, 8u << 10, 1u << 20, 64u << 10}};
 
 /* Reads TUTTI_RING_BYTES and TUTTI_SLOT_BYTES, which are for both kinds of rings. */
-
 static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, struct tu_error *error) {
   tutti_err err;
   uint32_t i = 0;
