@@ -75,8 +75,12 @@ static bool measure_fills(struct end *e, struct tu_sender *s, struct tu_receiver
 static void *play(void *argument) {
   struct end *e = argument;
   static const uint32_t members[] = {0, 1};
-  const struct tu_channel_shape shape = {
-      .credits = 8, .slot_bytes = 64, .ring_bytes = 128, .cast_slot_bytes = 64, .cast_ring_bytes = 128};
+  const struct tu_channel_shape shape = {.credits = 8,
+                                         .slot_bytes = 64,
+                                         .one_way_slot_bytes = 64,
+                                         .ring_bytes = 128,
+                                         .cast_slot_bytes = 64,
+                                         .cast_ring_bytes = 128};
   struct tu_error error;
   struct tu_mover *mover;
   cpu_set_t mask;

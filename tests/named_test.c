@@ -233,6 +233,19 @@ static void algorithms_are_kept(struct player *p) {
     wrong(p, "gather by %s is not kept in its turn", name);
 }
 
+/* Repeats broadcasts whose root may send several slices, although the others are on the fast path, which takes one. */
+static void slices(struct player *p) {
+  enum { COUNT = 16 << 10 };
+  int32_t *data = calloc(COUNT, sizeof *data);
+  for (int round = 0; round < 20 && p->stage->failures == 0; round++) {
+    for (size_t i = 0; p->rank == 0 && i < COUNT; i++) data[i] = value_of(0, round, i);
+    if (!good(p, tutti_broadcast(p->comm, data, COUNT, TUTTI_I32, 0), "tutti_broadcast")) break;
+    for (size_t i = 0; i < COUNT && p->stage->failures == 0; i++)
+      if (data[i] != value_of(0, round, i)) wrong(p, "round %d: element %zu is %d", round, i, data[i]);
+  }
+  free(data);
+}
+
 enum ending { WAITS, WAITS_BACKWARDS, TESTS, WAITS_A_MOMENT, WAITS_FOR_ANY, WAITS_FOR_ALL, ENDINGS };
 
 static void end_one(struct player *p, tutti_request **request, enum ending ending) {
@@ -395,12 +408,20 @@ static void play(void (*over)(struct troupe *t)) {
                            over);
 }
 
+/* No rank stops polling here before its message has come, so a rank that goes on waiting for one that it cannot take hangs. */
+static void test_slices(void) {
+  setenv("TUTTI_SPIN_US", "1000000000", 1);
+  (void)troupe_perform((struct troupe){.run = slices, .ranks = 2, .seed = seed}, troupe_over_shm);
+  unsetenv("TUTTI_SPIN_US");
+}
+
 static void test_loop(void) { play(troupe_over_loop); }
 static void test_shm(void) { play(troupe_over_shm); }
 
 int main(int argc, char **argv) {
   /* The test of processes is first: they must be forked before threads exist. */
-  static const struct test tests[] = {{"shm", test_shm}, {"loop", test_loop}, {"null", null_is_refused}};
+  static const struct test tests[] = {
+      {"shm", test_shm}, {"slices", test_slices}, {"loop", test_loop}, {"null", null_is_refused}};
   seed = test_seed();
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

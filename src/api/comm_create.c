@@ -31,6 +31,14 @@
  * CPU core. */
 #define CREDITS_CROWDED 64u
 
+/* Slices of programs that only send, if no ranks share a CPU. Broadcast and reduce of 64, 128 and 256 KiB on two ranks of an
+ * Intel mesh take 0.85, 0.75 and 0.85 of the time that they take with slices of 128 KiB. In exchanges both ranks write and then
+ * both read, so shorter slices only cost. Where ranks share CPUs, sender and receiver do not run at the same time. In the
+ * simulated world, shorter ones. */
+#ifndef TU_ONE_WAY_BYTES
+#define TU_ONE_WAY_BYTES (32u << 10)
+#endif
+
 /* ---- creating ---- */
 
 /* Minimum number of ranks per CPU at which ranks read the memory of other processes on any machine (is_read_faster in
@@ -73,6 +81,7 @@ static tutti_err read_shape(uint32_t ranks, struct tu_channel_shape *shape, stru
   const bool usual = ring == stagings[i].ring_bytes && slot == stagings[i].slot_bytes;
   shape->credits = CREDITS_ROOMY;
   shape->slot_bytes = (uint32_t)(slot / TU_LINE_BYTES * TU_LINE_BYTES);
+  shape->one_way_slot_bytes = shape->slot_bytes;
   shape->ring_bytes = (uint32_t)(ring / TU_LINE_BYTES * TU_LINE_BYTES);
   shape->cast_slot_bytes = usual ? stagings[i].cast_slot_bytes : shape->slot_bytes;
   shape->cast_ring_bytes = usual ? stagings[i].cast_ring_bytes : shape->ring_bytes;
@@ -91,6 +100,7 @@ static tutti_err settle(struct tutti_comm *comm, struct tu_channel_shape *shape,
   struct tu_transport *t = comm->transport;
   comm->share = t->share > 0 ? t->share : tu_cpus_share_alike(t->ranks);
   if (comm->share > 1) shape->credits = CREDITS_CROWDED;
+  else shape->one_way_slot_bytes = (uint32_t)tu_min(shape->slot_bytes, TU_ONE_WAY_BYTES);
   return tu_patience_init(&comm->patience, 0, comm->share, t->hosts != NULL, error);
 }
 
@@ -203,6 +213,7 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   if ((err = settle(c, &shape, error)) != TUTTI_OK) goto failed;
   if ((err = tu_mover_create(t, members, ranks, rank, comm_id, shape, &c->mover, error)) != TUTTI_OK) goto failed;
   c->mover->crowded = c->share >= TU_READ_SHARE;
+  c->mover->is_pair = c->ranks == 2 && c->share <= 1;
   c->mover->control.links = &tu_link_hearer;
   if ((err = tu_comm_await(c, &block, timeout_ms, error)) != TUTTI_OK) goto failed;
   if ((err = tu_control_begin(&c->mover->control, error)) != TUTTI_OK) goto failed;

@@ -123,6 +123,18 @@ static inline void tu_push_lines(const void *memory, size_t bytes) {
 #endif
 }
 
+/* Hints that this core will soon overwrite these bytes, which may be in the cache of another one: fetches their lines, to be
+ * written. */
+static inline void tu_claim_lines(void *memory, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += TU_LINE_BYTES) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" ::"m"(((char *)memory)[i])); /* old processors take it for a nop */
+#else
+    __builtin_prefetch((char *)memory + i, 1, 3);
+#endif
+  }
+}
+
 /* Pauses the core for a moment. For loops that poll memory until another core writes it. */
 static inline void tu_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)

@@ -28,7 +28,7 @@ bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   const uint32_t looks = tu_patience_polls(comm), at_once = looks < POLLS_AT_ONCE ? looks : POLLS_AT_ONCE;
   struct tu_stall s = {.polls = looks};
   if (tu_execution_poll_straight(e, looks)) return true;
-  while (!atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s)) {
+  while (!e->unfit && !atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s)) {
     if (s.since) note_awaited(comm, e, &s);
     if (!tu_execution_poll_straight(e, at_once)) continue;
     tu_stats_count(comm, &s);

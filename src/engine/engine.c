@@ -60,7 +60,7 @@ tutti_err tu_execution_init(struct tu_execution *e, const struct tu_program *pro
   if (mover->transport->parallel.threads > 1) e->parallel = &mover->transport->parallel;
   e->direct_bytes = TU_DIRECT_BYTES;
   e->fold_bytes = tu_program_whole(program, FOLD_BYTES);
-  e->slot_bytes = tu_program_whole(program, mover->shape.slot_bytes);
+  e->slot_bytes = tu_program_whole(program, program->slot_bytes);
   e->cast_slot_bytes = tu_program_whole(program, mover->shape.cast_slot_bytes);
   e->far_slot_bytes = tu_program_whole(program, mover->far_shape.slot_bytes);
   if (tu_execution_may_read(e)) tu_peer_memory_ask(mover->transport);

@@ -96,6 +96,7 @@ struct tu_execution {
   uint64_t *tickets;
   uint64_t cast_ticket;
   uint64_t tag;
+  bool unfit;     /* true: it is on the fast path, which cannot take the message that it waits for: leave it at once */
   bool announced; /* true: the sends that may run ahead of all others, and lend their source, have been tried once */
   uint32_t head;  /* index of the first instruction that may be unfinished */
   uint32_t unfinished;
@@ -169,6 +170,24 @@ static inline bool tu_execution_waits_for_any(const struct tu_execution *e) {
 /* Returns true if the caches cannot hold all data that the program moves. */
 static inline bool tu_execution_overflows(const struct tu_execution *e) {
   return e->program->moved_bytes >= e->mover->past_bytes;
+}
+
+/* After a staged message of that many bytes, a rank claims the lines of its next one, while it would only wait: on an Intel mesh
+ * 4 KiB allreduces of two ranks take 0.79 us instead of 0.98. Shorter messages have too few lines for a gain. After longer ones it
+ * takes as long as it saves, and delays what the rank reads (64 KiB: 0.9 of the speed), unless it reads nothing. Not with more
+ * ranks: claiming delays the messages to others, and a rank that shares its CPU does not wait there (0.83 to 1.01 of the speed). */
+#define TU_CLAIMED_MIN ((size_t)2 << 10)
+#define TU_CLAIMED_MAX ((size_t)16 << 10)
+#define TU_CLAIMED_ONE_WAY_MAX ((size_t)128 << 10)
+/* maximum bytes of lines that are claimed */
+#define TU_CLAIMED_LINES ((size_t)32 << 10)
+
+/* To be called after the last slice of a message was published to that rank. */
+static inline void tu_execution_claim(const struct tu_execution *e, const struct tu_staging *ring,
+                                      const struct tu_sender *to, size_t bytes) {
+  const size_t most = e->program->sends_only ? TU_CLAIMED_ONE_WAY_MAX : TU_CLAIMED_MAX;
+  if (bytes >= TU_CLAIMED_MIN && bytes <= most && e->mover->is_pair)
+    tu_fills_claim(&e->mover->fills, ring, to, tu_min(bytes, TU_CLAIMED_LINES));
 }
 
 /* ---- sending.c: where the next slice of a send is written, for each way of crossing ---- */

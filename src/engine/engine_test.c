@@ -100,7 +100,7 @@ static void make_buffers(struct game *g, uint32_t call, uint32_t rank) {
     for (size_t i = 0; i < p->counts_in[b]; i++) p->in[at++] = value(g, call, rank, b, i);
 }
 
-static void prepare(struct game *g, uint32_t call, uint32_t rank) {
+static void set_up(struct game *g, uint32_t call, uint32_t rank) {
   struct part *p = &g->parts[call][rank];
   struct tu_error error;
   make_buffers(g, call, rank);
@@ -117,6 +117,11 @@ static void prepare(struct game *g, uint32_t call, uint32_t rank) {
   tu_assert(tu_execution_init(&p->execution, p->program, g->movers[rank], &error) == TUTTI_OK);
   p->execution.arithmetic = g->arithmetic;
   p->execution.direct_bytes = TU_INLINE_BYTES + 1;
+}
+
+static void prepare(struct game *g, uint32_t call, uint32_t rank) {
+  set_up(g, call, rank);
+  struct part *p = &g->parts[call][rank];
   tu_execution_start(&p->execution, p->in, p->out, call + 1);
 }
 
@@ -246,6 +251,7 @@ static void draw_sizes(struct game *g, uint64_t *seed) {
   const struct tu_plan *p = g->plans[0];
   g->shape = (struct tu_channel_shape){.credits = 1u << tu_random(seed) % 2,
                                        .slot_bytes = 64u << tu_random(seed) % 2 * (1 + tu_random(seed) % 5)};
+  g->shape.one_way_slot_bytes = tu_random(seed) % 2 ? 64 : g->shape.slot_bytes;
   g->shape.ring_bytes = (uint32_t)(2 + tu_random(seed) % 2) * g->shape.slot_bytes;
   g->shape.cast_slot_bytes = g->shape.slot_bytes << tu_random(seed) % 2;
   g->shape.cast_ring_bytes = 2 * g->shape.cast_slot_bytes;
@@ -315,8 +321,12 @@ static void run_text(const char *text, uint64_t *seed) {
   for (uint32_t rank = 1; err == TUTTI_OK && rank < g->plans[0]->ranks; rank++) g->plans[rank] = g->plans[0];
   g->one_for_all = true;
   g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
-  g->shape = (struct tu_channel_shape){
-      .credits = 1, .slot_bytes = 64, .ring_bytes = 128, .cast_slot_bytes = 64, .cast_ring_bytes = 128};
+  g->shape = (struct tu_channel_shape){.credits = 1,
+                                       .slot_bytes = 64,
+                                       .one_way_slot_bytes = 64,
+                                       .ring_bytes = 128,
+                                       .cast_slot_bytes = 64,
+                                       .cast_ring_bytes = 128};
   for (uint32_t i = 0; i < BLOCKS_MAX; i++) g->class_count[i] = 5000;
   if (err == TUTTI_OK) run_game(g, seed, &t);
   free(g);
@@ -380,8 +390,12 @@ static void long_messages(void) {
                             .rank = TU_ALL_RANKS};
     g->plans[0] = g->plans[1] = tu_plan_build(&what);
     g->one_for_all = g->in_builder_order = true;
-    g->shape = (struct tu_channel_shape){
-        .credits = 2, .slot_bytes = SLOT, .ring_bytes = 2 * SLOT, .cast_slot_bytes = SLOT, .cast_ring_bytes = 2 * SLOT};
+    g->shape = (struct tu_channel_shape){.credits = 2,
+                                         .slot_bytes = SLOT,
+                                         .one_way_slot_bytes = SLOT,
+                                         .ring_bytes = 2 * SLOT,
+                                         .cast_slot_bytes = SLOT,
+                                         .cast_ring_bytes = 2 * SLOT};
     g->shared = UINT32_MAX;
     for (uint32_t k = 0; k < BLOCKS_MAX; k++) g->class_count[k] = ITEMS;
     g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
@@ -411,6 +425,74 @@ static void long_messages(void) {
     close_world(g);
     free(g);
   }
+}
+
+/* ---- the fast path ---- */
+
+/* Prepares a broadcast from rank 0 to rank 1 of `items` items, in slots of 8 KiB, which cross in slices of 1 KiB where they may. */
+static struct game *prepare_broadcast(size_t items) {
+  enum { SLOT = 8192 };
+  struct game *g = tu_allocate(1, sizeof *g);
+  struct tu_build what = {.algorithm = tu_algorithm_find(TUTTI_BROADCAST, "direct"), .ranks = 2, .rank = TU_ALL_RANKS};
+  g->plans[0] = g->plans[1] = tu_plan_build(&what);
+  g->one_for_all = g->in_builder_order = true;
+  g->shape = (struct tu_channel_shape){.credits = 8,
+                                       .slot_bytes = SLOT,
+                                       .one_way_slot_bytes = SLOT / 8,
+                                       .ring_bytes = 2 * SLOT,
+                                       .cast_slot_bytes = SLOT,
+                                       .cast_ring_bytes = 2 * SLOT};
+  for (uint32_t i = 0; i < BLOCKS_MAX; i++) g->class_count[i] = items;
+  g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
+  open_world(g, 4 << 20);
+  return g;
+}
+
+/* A rank that sends only cuts its message into slices, at most as many as there are credits. */
+static void slices_of_one_way(void) {
+  static const struct {
+    size_t items, slices;
+  } rows[] = {{64, 1}, {128, 1}, {129, 2}, {512, 4}, {1024, 8}, {2048, 8}, {8192, 8}, {16384, 16}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct game *g = prepare_broadcast(rows[i].items);
+    prepare(g, 0, 0);
+    const struct tu_program *p = g->parts[0][0].program;
+    const size_t bytes = rows[i].items * sizeof(int64_t), slices = (bytes + p->slot_bytes - 1) / p->slot_bytes;
+    CHECK(p->sends_only && slices == rows[i].slices, "%zu bytes: %zu slices, expected %zu", bytes, slices,
+          rows[i].slices);
+    prepare(g, 0, 1);
+    CHECK(!g->parts[0][1].program->sends_only && g->parts[0][1].program->slot_bytes == g->shape.slot_bytes,
+          "rank 1, which receives, has slots of %zu bytes", g->parts[0][1].program->slot_bytes);
+    g->parts[1][0].execution.unfinished = g->parts[1][1].execution.unfinished = 0;
+    uint64_t seed = test_seed();
+    CHECK(play(g, &seed), "%zu bytes: stuck", bytes);
+    for (uint32_t rank = 0; rank < 2; rank++) judge(g, 0, rank);
+    close_world(g);
+    free(g);
+  }
+}
+
+/* A rank on the fast path whose message has come in several slices must not wait any longer, and carries on as usual. */
+static void several_slices_end_it(void) {
+  uint64_t seed = test_seed();
+  struct game *g = prepare_broadcast(512);
+  for (uint32_t rank = 0; rank < 2; rank++) prepare(g, 0, rank);
+  CHECK(play(g, &seed), "the first call is stuck");
+  set_up(g, 1, 1);
+  prepare(g, 1, 0);
+  struct part *p = &g->parts[1][1];
+  struct tu_execution *e = &p->execution;
+  CHECK(p->program->order && tu_execution_goes_straight(e, p->in, p->out), "rank 1 is not on the fast path");
+  CHECK(tu_execution_prepare_straight(e, p->in, p->out), "no memory");
+  tu_execution_start_straight(e, 2);
+  CHECK(!tu_execution_poll_straight(e, 3) && !e->unfit, "nothing has come, but rank 1 would leave the fast path");
+  tu_execution_poll(&g->parts[1][0].execution);
+  CHECK(!tu_execution_poll_straight(e, 3) && e->unfit, "rank 1 waits on the fast path for a message that has come");
+  tu_execution_leave_straight(e);
+  CHECK(play(g, &seed), "the second call is stuck");
+  judge(g, 1, 1);
+  close_world(g);
+  free(g);
 }
 
 /* ---- relabelled ranks ---- */
@@ -517,6 +599,8 @@ static const struct test tests[] = {
     {"on_a_real_t3000", on_a_real_t3000},
     {"far_steps", far_steps},
     {"long_messages", long_messages},
+    {"slices_of_one_way", slices_of_one_way},
+    {"several_slices_end_it", several_slices_end_it},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

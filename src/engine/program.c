@@ -437,8 +437,7 @@ static bool goes_straight(const struct tu_lowering *from, const struct tu_progra
   if (!from->in_builder_order || p->point_to_point || p->folded || p->partition) return false;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
-    if (ins->bytes > from->mover->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
-      return false;
+    if (ins->bytes > p->slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1) return false;
   }
   for (uint32_t i = 0; i < p->message_count; i++)
     if (p->messages[i].parts > 1) return false;
@@ -484,6 +483,21 @@ static void reserve(const struct lowerer *l) {
   p->runs = tu_arena_allocate(&p->arena, l->run_capacity, sizeof *p->runs);
 }
 
+static bool sends_only(const struct tu_program *p) {
+  for (uint32_t i = 0; i < p->message_count; i++)
+    if (p->messages[i].receiver) return false;
+  for (uint32_t i = 0; i < p->operand_count; i++)
+    if (p->operands[i].message.ring != TU_NO_RING) return false;
+  return true;
+}
+
+/* Returns the maximum bytes of a staged slice. */
+static size_t slot_bytes_of(const struct tu_program *p, const struct tu_channel_shape *shape) {
+  if (!p->sends_only || p->point_to_point) return shape->slot_bytes;
+  const size_t least = tu_max(p->item_bytes, p->longest_bytes / shape->credits + 1);
+  return tu_min(shape->slot_bytes, tu_max(shape->one_way_slot_bytes, tu_round_up(least, TU_LINE_BYTES)));
+}
+
 static enum tu_reading reading_of(const struct tu_plan *plan) {
   switch (plan->collective) {
     case TUTTI_ALLTOALL: return TU_READING_EXCHANGE;
@@ -520,6 +534,8 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   settle_ranges(p);
   if (!settle_messages(l)) return error->code;
   lower_onward(l);
+  p->sends_only = sends_only(p);
+  p->slot_bytes = slot_bytes_of(p, &from->mover->shape);
   for (uint32_t i = 0; i < p->instruction_count; i++)
     p->targets_max = (uint32_t)tu_max(p->targets_max, targets_of(p, &p->instructions[i]));
   for (uint32_t i = 0; i < p->instruction_count; i++) p->instructions[i].ahead = may_go_ahead(p, &p->instructions[i]);

@@ -125,6 +125,7 @@ struct tu_program {
   size_t tmp_bytes;
   size_t moved_bytes;   /* total bytes of all instructions */
   size_t longest_bytes; /* bytes of the longest instruction */
+  size_t slot_bytes;    /* maximum bytes of a staged slice to one rank: whole lines */
   size_t extents[3];    /* for each of IN, OUT and TMP: offset after the last byte that the program touches */
   size_t item_bytes;
   /* for each of IN, OUT and TMP: true: each block has an address of its own, and tu_program_point sets the offsets of
@@ -133,6 +134,7 @@ struct tu_program {
   bool folded; /* true: some instruction uses a fold (a map from the packed form of a tensor to its layout) */
   enum tu_reading reading;
   bool gathers;        /* true: one rank gets data of all others (gather, reduce) */
+  bool sends_only;     /* true: no other rank sends it anything */
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
   bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */
 };

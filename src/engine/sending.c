@@ -230,6 +230,7 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
     tu_mover_ring(e->mover, s->bell);
   }
   if (last && ins->cast != TU_NO_CAST) e->program->cast->served++;
+  if (staged && last) tu_execution_claim(e, staging_of(e, ins), m->sender, ins->bytes);
   progress->done += bytes;
 }
 

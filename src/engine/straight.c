@@ -113,7 +113,7 @@ void tu_execution_start_straight(struct tu_execution *e, uint64_t tag) {
   e->tag = tag;
   e->announced = true; /* no program of the fast path lends */
   e->head = 0;
-  e->mismatch = false;
+  e->unfit = e->mismatch = false;
 }
 
 static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes) {
@@ -150,6 +150,7 @@ static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
     publish(e, s, hop->bytes);
   }
   if (cast) cast->tickets++, cast->served++;
+  tu_execution_claim(e, cast ? &cast->staging : &first->staging, first, hop->bytes);
   return true;
 }
 
@@ -166,11 +167,16 @@ static inline bool send(struct tu_execution *e, const struct tu_hop *hop) {
   return true;
 }
 
+static const void *leave_at_once(struct tu_execution *e) {
+  e->unfit = true;
+  return NULL;
+}
+
 /* Polls for a message, at most *looks times, and returns the address of its bytes. Returns NULL if the message has not
- * arrived, does not match this call, or arrives in several slices. (A peer that is not on the fast path may send a
- * slice as soon as it has some bytes.) */
-static inline const void *await(const struct tu_execution *e, struct tu_receiver *r, size_t bytes, uint32_t *looks) {
-  if (!r->lines) return NULL;
+ * arrived; also if it does not match this call, or arrives in several slices: then e->unfit is set, too. (A peer that is not on
+ * the fast path may send a slice as soon as it has some bytes.) */
+static inline const void *await(struct tu_execution *e, struct tu_receiver *r, size_t bytes, uint32_t *looks) {
+  if (!r->lines) return leave_at_once(e);
   const struct tu_line *line;
   while ((line = tu_receiver_line(r)) == NULL) {
     if (*looks == 0) return NULL;
@@ -178,7 +184,7 @@ static inline const void *await(const struct tu_execution *e, struct tu_receiver
     tu_pause();
   }
   bool is_it = line->tag == e->tag && line->message_bytes == bytes && line->bytes == bytes;
-  return is_it ? tu_receiver_payload(r, line) : NULL;
+  return is_it ? tu_receiver_payload(r, line) : leave_at_once(e);
 }
 
 static inline void used(const struct tu_execution *e, struct tu_receiver *r) {

@@ -97,6 +97,9 @@ struct tu_credit_line {
 struct tu_channel_shape {
   uint32_t credits;    /* number of lines (slice headers) of a channel; a power of two */
   uint32_t slot_bytes; /* maximum bytes of a staged slice (a slice copied through the ring); a multiple of 64 */
+  /* The same, in programs that only send, unless their messages have more such slices than there are credits. Such a rank has
+   * nothing to do but write, so its receivers read a slice while it writes the next one. At most slot_bytes; a multiple of 64. */
+  uint32_t one_way_slot_bytes;
   /* Maximum bytes of the ring for staged slices: at least two slices of maximum size; a multiple of 64. */
   uint32_t ring_bytes;
   /* The same two for slices that several ranks read (cast.h). A rank has one ring for these, so it may be longer. */
@@ -343,6 +346,14 @@ static inline bool tu_fills_past(struct tu_fills *f, unsigned char *place) {
   if (f->left > 0) f->left--;
   else if (place) tu_fills_note(f, tu_fills_time(place));
   return !f->fast;
+}
+
+/* If lines take long to that rank, but are overwritten fast: claims those where the next slice of as many bytes will probably be
+ * written. */
+static inline void tu_fills_claim(const struct tu_fills *f, const struct tu_staging *ring, const struct tu_sender *to,
+                                  size_t bytes) {
+  if (!f->fast || !tu_sender_far(to) || ring->wraps == 0 || ring->at + bytes > ring->bytes) return;
+  tu_claim_lines(to->base + ring->offset + ring->at, bytes);
 }
 
 /* Returns true if the next slice has arrived. Measures the time that the read of the slice's line takes. */

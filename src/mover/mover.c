@@ -55,6 +55,8 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
                           uint64_t comm_id, struct tu_channel_shape shape, struct tu_mover **mover,
                           struct tu_error *error) {
   tu_assert((shape.credits & (shape.credits - 1)) == 0 && shape.slot_bytes % TU_LINE_BYTES == 0);
+  tu_assert(shape.one_way_slot_bytes % TU_LINE_BYTES == 0 && shape.one_way_slot_bytes <= shape.slot_bytes);
+  tu_assert(shape.one_way_slot_bytes >= TU_LINE_BYTES);
   tu_assert(shape.ring_bytes % TU_LINE_BYTES == 0 && shape.ring_bytes / 2 >= shape.slot_bytes);
   tu_assert(shape.cast_ring_bytes / 2 >= shape.cast_slot_bytes && shape.cast_slot_bytes >= TU_LINE_BYTES);
   struct tu_mover *m = allocate_mover(ranks);

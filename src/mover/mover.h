@@ -47,6 +47,7 @@ struct tu_mover {
   bool populates; /* true: all pages of a channel are created with the channel, not when they are first touched */
   bool wired;     /* true: the job has ranks on other hosts, which are reached over a wire */
   bool crowded;   /* true: some ranks share a CPU with two others or more */
+  bool is_pair;   /* true: there are two ranks, each with a CPU of its own */
   /* Programs that move at least this many bytes write their results past the caches, because the caches cannot hold all data. */
   size_t past_bytes;
   struct tu_fills fills;        /* in rings */
