@@ -32,11 +32,11 @@
 #define CREDITS_CROWDED 64u
 
 /* Slices of programs that only send, if no ranks share a CPU. Broadcast and reduce of 64, 128 and 256 KiB on two ranks of an
- * Intel mesh take 0.85, 0.75 and 0.85 of the time that they take with slices of 128 KiB. In exchanges both ranks write and then
+ * Intel mesh take 0.72, 0.67 and 0.84 of the time that they take with slices of 128 KiB. In exchanges both ranks write and then
  * both read, so shorter slices only cost. Where ranks share CPUs, sender and receiver do not run at the same time. In the
  * simulated world, shorter ones. */
 #ifndef TU_ONE_WAY_BYTES
-#define TU_ONE_WAY_BYTES (32u << 10)
+#define TU_ONE_WAY_BYTES (16u << 10)
 #endif
 
 /* ---- creating ---- */

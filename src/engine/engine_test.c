@@ -427,16 +427,18 @@ static void long_messages(void) {
   }
 }
 
-/* ---- the fast path ---- */
+/* ---- slices, and the fast path ---- */
 
-/* Prepares a broadcast from rank 0 to rank 1 of `items` items, in slots of 8 KiB, which cross in slices of 1 KiB where they may. */
-static struct game *prepare_broadcast(size_t items) {
+/* Prepares a game of calls of `direct` with blocks of `items` items, in slots of 8 KiB. Ranks that only send may send slices of
+ * 1 KiB. */
+static struct game *prepare_direct(tutti_collective collective, uint32_t ranks, uint32_t credits, size_t items) {
   enum { SLOT = 8192 };
   struct game *g = tu_allocate(1, sizeof *g);
-  struct tu_build what = {.algorithm = tu_algorithm_find(TUTTI_BROADCAST, "direct"), .ranks = 2, .rank = TU_ALL_RANKS};
-  g->plans[0] = g->plans[1] = tu_plan_build(&what);
+  struct tu_build what = {.algorithm = tu_algorithm_find(collective, "direct"), .ranks = ranks, .rank = TU_ALL_RANKS};
+  struct tu_plan *plan = tu_plan_build(&what);
+  for (uint32_t rank = 0; rank < ranks; rank++) g->plans[rank] = plan;
   g->one_for_all = g->in_builder_order = true;
-  g->shape = (struct tu_channel_shape){.credits = 8,
+  g->shape = (struct tu_channel_shape){.credits = credits,
                                        .slot_bytes = SLOT,
                                        .one_way_slot_bytes = SLOT / 8,
                                        .ring_bytes = 2 * SLOT,
@@ -448,22 +450,20 @@ static struct game *prepare_broadcast(size_t items) {
   return g;
 }
 
-/* A rank that sends only cuts its message into slices, at most as many as there are credits. */
+/* A rank that only sends cuts its message into slices, at most as many as there are credits. */
 static void slices_of_one_way(void) {
   static const struct {
     size_t items, slices;
   } rows[] = {{64, 1}, {128, 1}, {129, 2}, {512, 4}, {1024, 8}, {2048, 8}, {8192, 8}, {16384, 16}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    struct game *g = prepare_broadcast(rows[i].items);
-    prepare(g, 0, 0);
-    const struct tu_program *p = g->parts[0][0].program;
-    const size_t bytes = rows[i].items * sizeof(int64_t), slices = (bytes + p->slot_bytes - 1) / p->slot_bytes;
-    CHECK(p->sends_only && slices == rows[i].slices, "%zu bytes: %zu slices, expected %zu", bytes, slices,
+    struct game *g = prepare_direct(TUTTI_BROADCAST, 2, 8, rows[i].items);
+    for (uint32_t rank = 0; rank < 2; rank++) prepare(g, 0, rank);
+    const struct tu_program *sends = g->parts[0][0].program, *receives = g->parts[0][1].program;
+    const size_t bytes = rows[i].items * sizeof(int64_t), slices = (bytes + sends->slot_bytes - 1) / sends->slot_bytes;
+    CHECK(sends->sends_only && slices == rows[i].slices, "%zu bytes: %zu slices, expected %zu", bytes, slices,
           rows[i].slices);
-    prepare(g, 0, 1);
-    CHECK(!g->parts[0][1].program->sends_only && g->parts[0][1].program->slot_bytes == g->shape.slot_bytes,
-          "rank 1, which receives, has slots of %zu bytes", g->parts[0][1].program->slot_bytes);
-    g->parts[1][0].execution.unfinished = g->parts[1][1].execution.unfinished = 0;
+    CHECK(!receives->sends_only && receives->slot_bytes == g->shape.slot_bytes,
+          "rank 1, which receives, has slots of %zu bytes", receives->slot_bytes);
     uint64_t seed = test_seed();
     CHECK(play(g, &seed), "%zu bytes: stuck", bytes);
     for (uint32_t rank = 0; rank < 2; rank++) judge(g, 0, rank);
@@ -472,27 +472,62 @@ static void slices_of_one_way(void) {
   }
 }
 
-/* A rank on the fast path whose message has come in several slices must not wait any longer, and carries on as usual. */
-static void several_slices_end_it(void) {
+/* Runs the second call on the fast path: with few credits, its message of four slices comes bit by bit. A rank may leave the
+ * fast path in the middle of it. Messages of several ranks that are used together are taken only if they are whole. */
+static void slices_on_the_fast_path(void) {
+  enum { ITEMS = 512, ROUNDS = 100 };
+  static const struct {
+    const char *what;
+    tutti_collective collective;
+    uint32_t ranks, credits;
+    bool leaves[3]; /* it leaves when it has sent or received a part of the message */
+    bool unfit;     /* rank 0 cannot take what comes */
+  } rows[] = {{"all slices at once", TUTTI_BROADCAST, 2, 4, {false}, false},
+              {"two at a time", TUTTI_BROADCAST, 2, 2, {false}, false},
+              {"one at a time", TUTTI_BROADCAST, 2, 1, {false}, false},
+              {"the sender leaves", TUTTI_BROADCAST, 2, 1, {true, false}, false},
+              {"the receiver leaves", TUTTI_BROADCAST, 2, 2, {false, true}, false},
+              {"both leave", TUTTI_BROADCAST, 2, 1, {true, true}, false},
+              {"reduced at once", TUTTI_REDUCE, 2, 4, {false}, false},
+              {"reduced one at a time", TUTTI_REDUCE, 2, 1, {false}, false},
+              {"the one that reduces leaves", TUTTI_REDUCE, 2, 2, {true, false}, false},
+              {"both leave a reduction", TUTTI_REDUCE, 2, 1, {true, true}, false},
+              {"two operands", TUTTI_REDUCE, 3, 4, {false}, true}};
   uint64_t seed = test_seed();
-  struct game *g = prepare_broadcast(512);
-  for (uint32_t rank = 0; rank < 2; rank++) prepare(g, 0, rank);
-  CHECK(play(g, &seed), "the first call is stuck");
-  set_up(g, 1, 1);
-  prepare(g, 1, 0);
-  struct part *p = &g->parts[1][1];
-  struct tu_execution *e = &p->execution;
-  CHECK(p->program->order && tu_execution_goes_straight(e, p->in, p->out), "rank 1 is not on the fast path");
-  CHECK(tu_execution_prepare_straight(e, p->in, p->out), "no memory");
-  tu_execution_start_straight(e, 2);
-  CHECK(!tu_execution_poll_straight(e, 3) && !e->unfit, "nothing has come, but rank 1 would leave the fast path");
-  tu_execution_poll(&g->parts[1][0].execution);
-  CHECK(!tu_execution_poll_straight(e, 3) && e->unfit, "rank 1 waits on the fast path for a message that has come");
-  tu_execution_leave_straight(e);
-  CHECK(play(g, &seed), "the second call is stuck");
-  judge(g, 1, 1);
-  close_world(g);
-  free(g);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const uint32_t ranks = rows[i].ranks;
+    struct game *g = prepare_direct(rows[i].collective, ranks, rows[i].credits, ITEMS);
+    for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, 0, rank);
+    CHECK(play(g, &seed), "%s: the first call is stuck", rows[i].what);
+    bool finished[3] = {false}, left[3] = {false}, unfit = false;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+      set_up(g, 1, rank);
+      struct part *p = &g->parts[1][rank];
+      if (p->program->sends_only) p->execution.slot_bytes = 1024; /* also if there are fewer credits than slices */
+      tu_assert(p->program->order && tu_execution_goes_straight(&p->execution, p->in, p->out));
+      tu_assert(tu_execution_prepare_straight(&p->execution, p->in, p->out));
+      tu_execution_start_straight(&p->execution, 2);
+    }
+    for (int round = 0; round < ROUNDS; round++)
+      for (uint32_t rank = 0; rank < ranks; rank++) {
+        struct tu_execution *e = &g->parts[1][rank].execution;
+        if (left[rank]) tu_execution_poll(e);
+        else if (!finished[rank]) finished[rank] = tu_execution_poll_straight(e, 1);
+        if (left[rank]) finished[rank] = e->unfinished == 0;
+        if (left[rank] || finished[rank] || !(e->unfit || (rows[i].leaves[rank] && e->hop_done > 0))) continue;
+        unfit |= e->unfit;
+        tu_execution_leave_straight(e);
+        left[rank] = true;
+      }
+    CHECK(unfit == rows[i].unfit, "%s: unfit %d", rows[i].what, unfit);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+      CHECK(finished[rank], "%s: rank %u is stuck", rows[i].what, rank);
+      CHECK(left[rank] == (rows[i].leaves[rank] || (rows[i].unfit && rank == 0)), "%s: rank %u", rows[i].what, rank);
+      if (finished[rank]) judge(g, 1, rank);
+    }
+    close_world(g);
+    free(g);
+  }
 }
 
 /* ---- relabelled ranks ---- */
@@ -600,7 +635,7 @@ static const struct test tests[] = {
     {"far_steps", far_steps},
     {"long_messages", long_messages},
     {"slices_of_one_way", slices_of_one_way},
-    {"several_slices_end_it", several_slices_end_it},
+    {"slices_on_the_fast_path", slices_on_the_fast_path},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -437,7 +437,8 @@ static bool goes_straight(const struct tu_lowering *from, const struct tu_progra
   if (!from->in_builder_order || p->point_to_point || p->folded || p->partition) return false;
   for (uint32_t i = 0; i < p->instruction_count; i++) {
     const struct tu_instruction *ins = &p->instructions[i];
-    if (ins->bytes > p->slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1) return false;
+    if (ins->bytes > from->mover->shape.slot_bytes || ins->source.run_count > 1 || ins->target.run_count > 1)
+      return false;
   }
   for (uint32_t i = 0; i < p->message_count; i++)
     if (p->messages[i].parts > 1) return false;

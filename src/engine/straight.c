@@ -1,7 +1,8 @@
 /* straight.c: the fast path for programs of short messages: each message fits one slice, and none would be lent. It
  * runs one instruction after the other. So all earlier instructions are finished, all dependencies are met, and the
- * index of the next instruction is the only state. The fast path waits for one message at a time, even if others have
- * arrived. After a longer wait the execution leaves the fast path, and tu_execution_poll continues it.
+ * index of the next instruction is the only state, with the number of its bytes that were sent or received: a rank that only
+ * sends cuts longer messages, so that they are read while it writes. The fast path waits for one message at a time, even if
+ * others have arrived. After a longer wait the execution leaves the fast path, and tu_execution_poll continues it.
  *
  * Waiting for one message at a time causes no deadlock, because the instructions have the order in which one algorithm
  * called the builder (see plan.h). Only some sends run earlier than in that order.
@@ -38,6 +39,7 @@ struct tu_hop {
   bool cast;    /* send: the message goes through the ring of bytes for several readers (mover/cast.h) */
   uint32_t end_count, source_count;
   size_t bytes, items;
+  size_t slice_bytes; /* send: maximum bytes of a slice */
   unsigned char *to;
   const unsigned char *from;
   struct hop_end *ends; /* channels of the instruction's messages */
@@ -97,6 +99,7 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
         .kind = told ? TOLD : ins->kind, .how = ins->how, .cast = ins->cast != TU_NO_CAST, .bytes = ins->bytes};
     hop->ends = next_end;
     hop->sources = next_source;
+    if (ins->kind == TU_SEND) hop->slice_bytes = hop->cast ? hop->bytes : e->slot_bytes;
     if (ins->kind == TU_SEND || ins->kind == TU_COPY) hop->from = at(e, &ins->source);
     if (ins->kind != TU_SEND) hop->to = at(e, &ins->target);
     if (ins->operand_count > 0) hop->items = ins->bytes / p->item_bytes;
@@ -113,13 +116,16 @@ void tu_execution_start_straight(struct tu_execution *e, uint64_t tag) {
   e->tag = tag;
   e->announced = true; /* no program of the fast path lends */
   e->head = 0;
+  e->hop_done = 0;
   e->unfit = e->mismatch = false;
 }
 
-static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes) {
-  tu_sender_commit(s, bytes, e->tag, bytes, TU_IN_SEGMENT);
-  s->tickets++;
-  s->served++;
+/* Publishes a slice, which is the last one of its message or not. */
+static inline void publish(const struct tu_execution *e, struct tu_sender *s, size_t bytes, size_t message_bytes,
+                           bool last) {
+  tu_sender_commit(s, bytes, e->tag, message_bytes, TU_IN_SEGMENT);
+  s->tickets += last;
+  s->served += last;
   tu_mover_ring(e->mover, s->bell);
 }
 
@@ -129,53 +135,70 @@ static bool is_awaited(const struct tu_sender *s) {
   return s->back && s->sent - s->back->peer_taken <= 1 && tu_sender_far(s);
 }
 
-/* Sends a staged message: writes its bytes once for all receivers, into a staging ring or the multicast ring. */
-static bool send_staged(struct tu_execution *e, const struct tu_hop *hop) {
+static inline bool has_credits(const struct tu_hop *hop) {
+  for (uint32_t i = 0; i < hop->end_count; i++)
+    if (!tu_sender_ready(hop->ends[i].sender)) return false;
+  return true;
+}
+
+/* Sends a staged slice: writes its bytes once for all receivers, into a staging ring or the multicast ring. */
+static bool send_slice(struct tu_execution *e, const struct tu_hop *hop, size_t done, size_t bytes) {
   struct tu_cast *cast = hop->cast ? e->program->cast : NULL;
   struct tu_sender *first = hop->ends[0].sender;
-  uint64_t segment_offset = cast ? tu_cast_room(cast, hop->bytes) : tu_sender_room(first, hop->bytes);
+  const bool last = done + bytes == hop->bytes;
+  uint64_t segment_offset = cast ? tu_cast_room(cast, bytes) : tu_sender_room(first, bytes);
   if (!segment_offset) return false;
   unsigned char *at = first->base + segment_offset;
   void *to = at;
-  bool past = hop->bytes >= TU_STREAM_BYTES && tu_sender_far(first) &&
+  bool past = bytes >= TU_STREAM_BYTES && tu_sender_far(first) &&
               tu_fills_past(&e->mover->fills, tu_fills_place(cast ? &cast->staging : &first->staging, at));
-  tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, hop->from, hop->bytes);
-  if (!cast && hop->bytes <= PUSHED_BYTES && is_awaited(first)) tu_push_lines(at, hop->bytes);
-  if (cast) tu_cast_fill(cast, segment_offset, hop->bytes);
-  else tu_staging_fill(&first->staging, segment_offset, hop->bytes);
+  tu_copy_into(&to, 1, past ? TU_PAST_ALL : TU_PAST_NONE, hop->from + done, bytes);
+  if (!cast && bytes <= PUSHED_BYTES && is_awaited(first)) tu_push_lines(at, bytes);
+  if (cast) tu_cast_fill(cast, segment_offset, bytes);
+  else tu_staging_fill(&first->staging, segment_offset, bytes);
   for (uint32_t i = 0; i < hop->end_count; i++) {
     struct tu_sender *s = hop->ends[i].sender;
     if (cast) tu_cast_add(cast, s);
     tu_sender_line(s)->at.offset = segment_offset;
-    publish(e, s, hop->bytes);
+    publish(e, s, bytes, hop->bytes, last);
   }
   if (cast) cast->tickets++, cast->served++;
-  tu_execution_claim(e, cast ? &cast->staging : &first->staging, first, hop->bytes);
+  if (last) tu_execution_claim(e, cast ? &cast->staging : &first->staging, first, hop->bytes);
   return true;
 }
 
-/* Sends the message to all its receivers. Sends nothing and returns false if some receiver has no free credit, or if
- * the ring has no room. */
+static bool send_slices(struct tu_execution *e, const struct tu_hop *hop) {
+  while (e->hop_done < hop->bytes) {
+    const size_t bytes = tu_min(hop->slice_bytes, hop->bytes - e->hop_done);
+    if (!has_credits(hop) || !send_slice(e, hop, e->hop_done, bytes)) return false;
+    e->hop_done += bytes;
+  }
+  e->hop_done = 0;
+  return true;
+}
+
+/* Sends the message to all its receivers. Returns false if some receiver has no free credit, or if the ring has no room; then
+ * slices of it may have been sent. */
 static inline bool send(struct tu_execution *e, const struct tu_hop *hop) {
-  for (uint32_t i = 0; i < hop->end_count; i++)
-    if (!tu_sender_ready(hop->ends[i].sender)) return false;
-  if (hop->bytes > TU_INLINE_BYTES) return send_staged(e, hop);
+  if (hop->bytes > hop->slice_bytes) return send_slices(e, hop);
+  if (!has_credits(hop)) return false;
+  if (hop->bytes > TU_INLINE_BYTES) return send_slice(e, hop, 0, hop->bytes);
   for (uint32_t i = 0; i < hop->end_count; i++) {
     tu_copy_short(tu_sender_line(hop->ends[i].sender)->at.payload, hop->from, hop->bytes);
-    publish(e, hop->ends[i].sender, hop->bytes);
+    publish(e, hop->ends[i].sender, hop->bytes, hop->bytes, true);
   }
   return true;
 }
 
-static const void *leave_at_once(struct tu_execution *e) {
+static const struct tu_line *leave_at_once(struct tu_execution *e) {
   e->unfit = true;
   return NULL;
 }
 
-/* Polls for a message, at most *looks times, and returns the address of its bytes. Returns NULL if the message has not
- * arrived; also if it does not match this call, or arrives in several slices: then e->unfit is set, too. (A peer that is not on
- * the fast path may send a slice as soon as it has some bytes.) */
-static inline const void *await(struct tu_execution *e, struct tu_receiver *r, size_t bytes, uint32_t *looks) {
+/* Polls for the next slice of a message of that many bytes, at most *looks times, and returns its line. Returns NULL if it has not
+ * arrived; also if the message does not match this call: then e->unfit is set, too. */
+static inline const struct tu_line *await(struct tu_execution *e, struct tu_receiver *r, size_t bytes,
+                                          uint32_t *looks) {
   if (!r->lines) return leave_at_once(e);
   const struct tu_line *line;
   while ((line = tu_receiver_line(r)) == NULL) {
@@ -183,32 +206,71 @@ static inline const void *await(struct tu_execution *e, struct tu_receiver *r, s
     --*looks;
     tu_pause();
   }
-  bool is_it = line->tag == e->tag && line->message_bytes == bytes && line->bytes == bytes;
-  return is_it ? tu_receiver_payload(r, line) : leave_at_once(e);
+  bool is_it = line->tag == e->tag && line->message_bytes == bytes;
+  return is_it ? line : leave_at_once(e);
 }
 
-static inline void used(const struct tu_execution *e, struct tu_receiver *r) {
+static inline void used(const struct tu_execution *e, struct tu_receiver *r, bool last) {
   tu_receiver_release(r);
-  r->tickets++;
-  r->served++;
+  r->tickets += last;
+  r->served += last;
   tu_mover_ring(e->mover, r->bell);
+}
+
+/* Notes that a slice of the hop's only message was used. Returns true if it was the last one. */
+static inline bool used_slice(struct tu_execution *e, const struct tu_hop *hop, size_t bytes) {
+  const bool last = e->hop_done + bytes == hop->bytes;
+  used(e, hop->ends[0].receiver, last);
+  e->hop_done = last ? 0 : e->hop_done + bytes;
+  return last;
 }
 
 static inline bool receive(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
   struct tu_receiver *r = hop->ends[0].receiver;
-  const void *payload = await(e, r, hop->bytes, looks);
-  if (!payload) return false;
-  tu_copy_short(hop->to, payload, hop->bytes);
-  used(e, r);
+  const struct tu_line *line;
+  size_t bytes;
+  do {
+    if (!(line = await(e, r, hop->bytes, looks))) return false;
+    bytes = line->bytes;
+    tu_copy_short(hop->to + e->hop_done, tu_receiver_payload(r, line), bytes);
+  } while (!used_slice(e, hop, bytes));
+  return true;
+}
+
+/* Reduces the slices of a message with the other operands. *line: of the first slice. */
+static bool reduce_slices(struct tu_execution *e, const struct tu_hop *hop, const struct tu_line *line,
+                          uint32_t *looks) {
+  struct tu_receiver *r = hop->ends[0].receiver;
+  size_t bytes;
+  do {
+    if (!line && !(line = await(e, r, hop->bytes, looks))) return false;
+    bytes = line->bytes;
+    for (uint32_t i = 0; i < hop->source_count; i++) {
+      const bool comes = &hop->sources[i] == hop->ends[0].source;
+      e->sources[i] = comes ? tu_receiver_payload(r, line) : (const unsigned char *)hop->sources[i] + e->hop_done;
+    }
+    tu_reduce(&e->arithmetic, hop->to + e->hop_done, e->sources, hop->source_count, bytes / e->program->item_bytes,
+              hop->how);
+    line = NULL;
+  } while (!used_slice(e, hop, bytes));
   return true;
 }
 
 /* Waits for the messages of all operands, reduces them, and releases them. Returns false if a message is missing. */
 static inline bool reduce(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
-  for (uint32_t i = 0; i < hop->end_count; i++)
-    if (!(*hop->ends[i].source = await(e, hop->ends[i].receiver, hop->bytes, looks))) return false;
+  for (uint32_t i = 0; i < hop->end_count; i++) {
+    struct tu_receiver *r = hop->ends[i].receiver;
+    const struct tu_line *line = await(e, r, hop->bytes, looks);
+    if (!line) return false;
+    if (line->bytes < hop->bytes) {
+      if (hop->end_count == 1) return reduce_slices(e, hop, line, looks);
+      e->unfit = true;
+      return false;
+    }
+    *hop->ends[i].source = tu_receiver_payload(r, line);
+  }
   tu_reduce(&e->arithmetic, hop->to, hop->sources, hop->source_count, hop->items, hop->how);
-  for (uint32_t i = 0; i < hop->end_count; i++) used(e, hop->ends[i].receiver);
+  for (uint32_t i = 0; i < hop->end_count; i++) used(e, hop->ends[i].receiver, true);
   return true;
 }
 
@@ -290,6 +352,10 @@ void tu_execution_leave_straight(struct tu_execution *e) {
   memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
   for (uint32_t i = 0; i < e->head; i++)
     e->progress[p->order[i]] = (struct tu_progress){.done = p->instructions[p->order[i]].bytes, .finished = true};
+  /* the instruction at the head may have sent or received some slices */
+  if (e->hop_done > 0) e->progress[p->order[e->head]].done = e->hop_done;
+  if (e->hop_done > 0 && p->instructions[p->order[e->head]].kind == TU_SEND)
+    e->progress[p->order[e->head]].way = TU_WAY_STAGED;
   if (p->cast) {
     e->cast_ticket = p->cast->tickets;
     for (uint32_t i = 0; i < e->head; i++) e->cast_ticket -= p->instructions[p->order[i]].cast != TU_NO_CAST;

@@ -84,10 +84,11 @@ struct tu_aim {
   uint64_t tag, bytes;
 };
 
-/* The cache lines of a channel that the receiver writes. Only the field `ring` is written by the sender. */
+/* The cache lines of a channel that the receiver writes. Only the field `ring` is written by the sender. `taken` is written at
+ * each message and seldom read, `far` is read at each message and seldom written, so they have lines of their own. */
 struct tu_credit_line {
   _Alignas(TU_LINE_BYTES) _Atomic uint32_t taken;
-  _Atomic uint32_t far;
+  _Alignas(TU_LINE_BYTES) _Atomic uint32_t far;
   /* Offset in the segment of the ring of bytes with which the channel began. The receiver uses it only to map the pages
    * of the ring early. The sender sets it before it announces the channel. Zero: there was no ring yet. */
   uint64_t ring;
