@@ -167,7 +167,7 @@ static bool send_slice(struct tu_execution *e, const struct tu_hop *hop, size_t 
   return true;
 }
 
-static bool send_slices(struct tu_execution *e, const struct tu_hop *hop) {
+__attribute__((noinline)) static bool send_slices(struct tu_execution *e, const struct tu_hop *hop) {
   while (e->hop_done < hop->bytes) {
     const size_t bytes = tu_min(hop->slice_bytes, hop->bytes - e->hop_done);
     if (!has_credits(hop) || !send_slice(e, hop, e->hop_done, bytes)) return false;
@@ -225,21 +225,33 @@ static inline bool used_slice(struct tu_execution *e, const struct tu_hop *hop, 
   return last;
 }
 
-static inline bool receive(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
+/* Receives the slices of a message. *line: of the first one that is not used. */
+__attribute__((noinline)) static bool receive_slices(struct tu_execution *e, const struct tu_hop *hop,
+                                                     const struct tu_line *line, uint32_t *looks) {
   struct tu_receiver *r = hop->ends[0].receiver;
-  const struct tu_line *line;
   size_t bytes;
   do {
-    if (!(line = await(e, r, hop->bytes, looks))) return false;
+    if (!line && !(line = await(e, r, hop->bytes, looks))) return false;
     bytes = line->bytes;
     tu_copy_short(hop->to + e->hop_done, tu_receiver_payload(r, line), bytes);
+    line = NULL;
   } while (!used_slice(e, hop, bytes));
   return true;
 }
 
-/* Reduces the slices of a message with the other operands. *line: of the first slice. */
-static bool reduce_slices(struct tu_execution *e, const struct tu_hop *hop, const struct tu_line *line,
-                          uint32_t *looks) {
+static inline bool receive(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
+  struct tu_receiver *r = hop->ends[0].receiver;
+  const struct tu_line *line = await(e, r, hop->bytes, looks);
+  if (!line) return false;
+  if (line->bytes != hop->bytes) return receive_slices(e, hop, line, looks);
+  tu_copy_short(hop->to, tu_receiver_payload(r, line), hop->bytes);
+  used(e, r, true);
+  return true;
+}
+
+/* The same, and reduces them with the other operands. */
+__attribute__((noinline)) static bool reduce_slices(struct tu_execution *e, const struct tu_hop *hop,
+                                                    const struct tu_line *line, uint32_t *looks) {
   struct tu_receiver *r = hop->ends[0].receiver;
   size_t bytes;
   do {

@@ -350,9 +350,11 @@ static inline bool tu_fills_past(struct tu_fills *f, unsigned char *place) {
 }
 
 /* If lines take long to that rank, but are overwritten fast: claims those where the next slice of as many bytes will probably be
- * written. */
+ * written. Not if the rank has long sent back nothing: then it is probably behind, this rank does not wait for it, and claiming
+ * only disturbs its reading (16 KiB scans of two ranks, one after the other: 0.8 of the speed). */
 static inline void tu_fills_claim(const struct tu_fills *f, const struct tu_staging *ring, const struct tu_sender *to,
                                   size_t bytes) {
+  if (!to->back || to->sent - to->back->peer_taken > to->credits) return;
   if (!f->fast || !tu_sender_far(to) || ring->wraps == 0 || ring->at + bytes > ring->bytes) return;
   tu_claim_lines(to->base + ring->offset + ring->at, bytes);
 }
