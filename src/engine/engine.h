@@ -96,10 +96,9 @@ struct tu_execution {
   uint64_t *tickets;
   uint64_t cast_ticket;
   uint64_t tag;
-  bool unfit;      /* true: it is on the fast path, which cannot take the message that it waits for: leave it at once */
-  size_t hop_done; /* on the fast path: bytes that instruction `head` has sent or received, if it has not finished */
-  bool announced;  /* true: the sends that may run ahead of all others, and lend their source, have been tried once */
-  uint32_t head;   /* index of the first instruction that may be unfinished */
+  bool unfit;     /* true: it is on the fast path, which cannot take the message that it waits for: leave it at once */
+  bool announced; /* true: the sends that may run ahead of all others, and lend their source, have been tried once */
+  uint32_t head;  /* index of the first instruction that may be unfinished */
   uint32_t unfinished;
   /* True once a received message does not match this call. The fields mismatch_... hold the sender of that message, and
    * the tag and the length that its line states. */
@@ -112,7 +111,8 @@ struct tu_execution {
   /* owned; [ring_count]: the messages that point-to-point receives expect; NULL: the program has no such receive */
   struct tu_expected *expected;
   struct tu_partition_progress *partition; /* owned; progress of a partitioned call; otherwise NULL */
-  struct tu_teller *teller;                /* owned, outside the arena; NULL: there is no trace */
+  size_t hop_done; /* on the fast path: bytes that instruction `head` has sent or received, if it has not finished */
+  struct tu_teller *teller; /* owned, outside the arena; NULL: there is no trace */
 };
 
 /* Allocates what a run of the program needs. Error: TUTTI_ERR_MEMORY. */

@@ -38,8 +38,11 @@ struct tu_hop {
   uint8_t how;  /* reduction: values of enum tu_how */
   bool cast;    /* send: the message goes through the ring of bytes for several readers (mover/cast.h) */
   uint32_t end_count, source_count;
-  size_t bytes, items;
-  size_t slice_bytes; /* send: maximum bytes of a slice */
+  size_t bytes;
+  union {
+    size_t items;       /* reduction */
+    size_t slice_bytes; /* send: maximum bytes of a slice */
+  };
   unsigned char *to;
   const unsigned char *from;
   struct hop_end *ends; /* channels of the instruction's messages */
@@ -116,7 +119,6 @@ void tu_execution_start_straight(struct tu_execution *e, uint64_t tag) {
   e->tag = tag;
   e->announced = true; /* no program of the fast path lends */
   e->head = 0;
-  e->hop_done = 0;
   e->unfit = e->mismatch = false;
 }
 
@@ -180,8 +182,8 @@ __attribute__((noinline)) static bool send_slices(struct tu_execution *e, const 
 /* Sends the message to all its receivers. Returns false if some receiver has no free credit, or if the ring has no room; then
  * slices of it may have been sent. */
 static inline bool send(struct tu_execution *e, const struct tu_hop *hop) {
-  if (hop->bytes > hop->slice_bytes) return send_slices(e, hop);
   if (!has_credits(hop)) return false;
+  if (hop->bytes > hop->slice_bytes) return send_slices(e, hop);
   if (hop->bytes > TU_INLINE_BYTES) return send_slice(e, hop, 0, hop->bytes);
   for (uint32_t i = 0; i < hop->end_count; i++) {
     tu_copy_short(tu_sender_line(hop->ends[i].sender)->at.payload, hop->from, hop->bytes);
@@ -239,7 +241,8 @@ __attribute__((noinline)) static bool receive_slices(struct tu_execution *e, con
   return true;
 }
 
-static inline bool receive(struct tu_execution *e, const struct tu_hop *hop, uint32_t *looks) {
+__attribute__((always_inline)) static inline bool receive(struct tu_execution *e, const struct tu_hop *hop,
+                                                          uint32_t *looks) {
   struct tu_receiver *r = hop->ends[0].receiver;
   const struct tu_line *line = await(e, r, hop->bytes, looks);
   if (!line) return false;
@@ -368,6 +371,7 @@ void tu_execution_leave_straight(struct tu_execution *e) {
   if (e->hop_done > 0) e->progress[p->order[e->head]].done = e->hop_done;
   if (e->hop_done > 0 && p->instructions[p->order[e->head]].kind == TU_SEND)
     e->progress[p->order[e->head]].way = TU_WAY_STAGED;
+  e->hop_done = 0;
   if (p->cast) {
     e->cast_ticket = p->cast->tickets;
     for (uint32_t i = 0; i < e->head; i++) e->cast_ticket -= p->instructions[p->order[i]].cast != TU_NO_CAST;
