@@ -4,6 +4,11 @@
  * `calibrate line`: prints the one-way latency of a cache line between the first two CPUs of this process, in ns. Two
  * processes bounce a counter; the result is the median of short runs.
  *
+ * `calibrate exchange BYTES`: two processes exchange BYTES bytes (1 to 64 KiB) through shared memory, again and again: each
+ * writes them for the other, and copies what the other has written to a buffer of its own. Nothing is checked, and no call
+ * is told from another, so no library can be faster. Prints the time of one exchange in ns: the fastest of the ways `ways`
+ * below, each the median of short runs.
+ *
  * `calibrate copy PROCESSES [MIB]`: PROCESSES processes, each bound to a CPU, copy MIB MiB (64) at the same time,
  * within shared memory. Prints on one line the ms with non-temporal stores and the ms with the C library's copy. No
  * collective that moves as many bytes can be faster. A run's time is that of its slowest process; the fastest run is
@@ -104,6 +109,104 @@ static int print_line(void) {
   waitpid(other, NULL, 0);
   qsort(times, LINE_RUNS, sizeof times[0], compare);
   printf("%.1f\n", times[LINE_RUNS / 2]);
+  return 0;
+}
+
+/* ---- calibrate exchange ---- */
+
+enum { EXCHANGE_RUNS = 15, EXCHANGES = 2000, LINES = 8, IN_LINE = 32, RING = 2 << 20, GAP = 1024, LONGEST = 64 << 10 };
+
+/* What one process writes for the other: the number of each message, with up to IN_LINE bytes, and longer ones in a ring. */
+struct half {
+  struct {
+    _Alignas(64) _Atomic uint32_t number;
+    unsigned char payload[IN_LINE];
+  } lines[LINES];
+  _Alignas(4096) unsigned char ring[RING];
+};
+
+static void nothing(unsigned char *written, unsigned char *next, size_t bytes) {
+  (void)written, (void)next, (void)bytes;
+}
+
+/* Moves what was written to the cache that all cores share, so that the reader gets it from there. */
+static void push(unsigned char *written, unsigned char *next, size_t bytes) {
+  (void)next;
+#ifdef __x86_64__
+  for (size_t i = 0; i < bytes; i += 64) __asm__ volatile("cldemote %0" ::"m"(written[i]));
+#else
+  (void)written, (void)bytes;
+#endif
+}
+
+/* Takes the lines of the next message from the cache of their reader, while there is nothing to do but wait. */
+static void claim(unsigned char *written, unsigned char *next, size_t bytes) {
+  (void)written;
+#ifdef __x86_64__
+  for (size_t i = 0; i < bytes; i += 64) __asm__ volatile("prefetchw %0" ::"m"(next[i]));
+#else
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i, 1);
+#endif
+}
+
+/* What a process does after it has written a message in the ring: before the other one may read it, or afterwards. */
+static const struct way {
+  void (*before)(unsigned char *written, unsigned char *next, size_t bytes);
+  void (*after)(unsigned char *written, unsigned char *next, size_t bytes);
+} ways[] = {{nothing, nothing}, {push, nothing}, {nothing, claim}, {push, claim}};
+
+static void await_number(const _Atomic uint32_t *number, uint32_t wanted) {
+  for (uint32_t polls = 1; atomic_load_explicit(number, memory_order_acquire) != wanted; polls++) {
+    if (polls % 10000 == 0) sched_yield();
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
+/* Returns the median of the runs, in ns for each exchange. *number: of the last message. */
+static double exchange(struct half *own, const struct half *other, const struct way *way, size_t bytes,
+                       uint32_t *number) {
+  static unsigned char in[LONGEST], out[LONGEST];
+  double times[EXCHANGE_RUNS];
+  size_t at = 0;
+  for (uint32_t run = 0; run < EXCHANGE_RUNS; run++) {
+    const double start = clock_ns();
+    for (uint32_t i = 0; i < EXCHANGES; i++) {
+      const uint32_t n = ++*number;
+      const size_t step = (bytes + GAP + 63) / 64 * 64, next = at + 2 * step > RING ? 0 : at + step;
+      unsigned char *to = bytes <= IN_LINE ? own->lines[n % LINES].payload : own->ring + at;
+      memcpy(to, in, bytes);
+      if (bytes > IN_LINE) way->before(to, own->ring + next, bytes);
+      atomic_store_explicit(&own->lines[n % LINES].number, n, memory_order_release);
+      if (bytes > IN_LINE) way->after(to, own->ring + next, bytes);
+      await_number(&other->lines[n % LINES].number, n);
+      memcpy(out, bytes <= IN_LINE ? other->lines[n % LINES].payload : other->ring + at, bytes);
+      __asm__ volatile("" ::"r"(out) : "memory"); /* the copy must be made */
+      at = next;
+    }
+    times[run] = (clock_ns() - start) / EXCHANGES;
+  }
+  qsort(times, EXCHANGE_RUNS, sizeof times[0], compare);
+  return times[EXCHANGE_RUNS / 2];
+}
+
+static int print_exchange(size_t bytes) {
+  struct half *halves = share(2 * sizeof *halves);
+  const pid_t other = start_helper();
+  if (other < 0) return 1;
+  const int side = other == 0;
+  bind_to((uint32_t)side);
+  memset(halves[side].ring, 1, RING);
+  double best = 0;
+  uint32_t number = 0;
+  for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    const double ns = exchange(&halves[side], &halves[1 - side], &ways[i], bytes, &number);
+    if (i == 0 || ns < best) best = ns;
+  }
+  if (other == 0) _exit(0);
+  waitpid(other, NULL, 0);
+  printf("%.1f\n", best);
   return 0;
 }
 
@@ -210,11 +313,17 @@ static int print_copy(uint32_t processes, size_t bytes) {
 
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "line") == 0) return print_line();
+  if (argc == 3 && strcmp(argv[1], "exchange") == 0) {
+    const long bytes = strtol(argv[2], NULL, 10);
+    if (bytes > 0 && bytes <= LONGEST) return print_exchange((size_t)bytes);
+  }
   long processes = argc > 2 ? strtol(argv[2], NULL, 10) : 0, mib = argc > 3 ? strtol(argv[3], NULL, 10) : 64;
   if (argc > 2 && argc < 5 && strcmp(argv[1], "copy") == 0 && processes > 0 && processes <= PROCESSES_MAX && mib > 0 &&
       mib <= 1024)
     return print_copy((uint32_t)processes, (size_t)mib << 20);
-  fprintf(stderr, "calibrate: expected 'line', or 'copy PROCESSES [MIB]' with at most %d processes and 1024 MiB\n",
-          PROCESSES_MAX);
+  fprintf(stderr,
+          "calibrate: expected 'line', 'exchange BYTES' with 1 to %d bytes, or 'copy PROCESSES [MIB]' with at most %d "
+          "processes and 1024 MiB\n",
+          LONGEST, PROCESSES_MAX);
   return 2;
 }

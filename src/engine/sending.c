@@ -82,7 +82,8 @@ static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
   const bool fast = m->fills.fast;
   if (bytes < least_read(m, fast)) return false;
   switch (e->program->reading) {
-    case TU_READING_EXCHANGE: return m->crowded || (fast && e->program->moved_bytes < READ_MOVED_MAX);
+    case TU_READING_EXCHANGE:
+      return m->crowded || (fast && (m->ranks >= READ_RANKS || e->program->moved_bytes < READ_MOVED_MAX));
     case TU_READING_SCATTER: return fast && (m->ranks >= READ_RANKS || bytes >= READ_ALONE);
     default: return false;
   }

@@ -252,7 +252,7 @@ __attribute__((always_inline)) static inline bool receive(struct tu_execution *e
   return true;
 }
 
-/* The same, and reduces them with the other operands. */
+/* Receives the slices of a message and reduces them with the other operands. *line: as above. */
 __attribute__((noinline)) static bool reduce_slices(struct tu_execution *e, const struct tu_hop *hop,
                                                     const struct tu_line *line, uint32_t *looks) {
   struct tu_receiver *r = hop->ends[0].receiver;
