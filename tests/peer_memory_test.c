@@ -75,7 +75,7 @@ static void where_it_is_faster(struct player *p) {
       {TUTTI_ALLTOALL, true, false, LEAST - 4, 9, 9}, {TUTTI_ALLTOALL, false, true, LEAST, 2, 9},
       {TUTTI_ALLTOALL, false, true, LEAST / 2, 4, 9}, {TUTTI_ALLTOALL, false, true, LEAST / 2 - 4, 9, 9},
       {TUTTI_ALLTOALL, true, true, LEAST / 4, 4, 9},  {TUTTI_ALLTOALL, true, true, LEAST / 4 - 4, 9, 9},
-      {TUTTI_ALLTOALL, false, true, 32 << 20, 9, 9},  {TUTTI_ALLTOALL, true, true, 32 << 20, 2, 9},
+      {TUTTI_ALLTOALL, false, true, 32 << 20, 4, 9},  {TUTTI_ALLTOALL, true, true, 32 << 20, 2, 9},
       {TUTTI_ALLGATHER, false, false, LEAST, 9, 9},   {TUTTI_ALLGATHER, true, false, LEAST, 2, 2},
       {TUTTI_ALLGATHER, false, true, LEAST, 2, 2},    {TUTTI_SCATTER, true, false, LEAST, 9, 9},
       {TUTTI_SCATTER, false, true, LEAST, 4, 9},      {TUTTI_SCATTER, false, true, LEAST / 2, 4, 9},
