@@ -19,8 +19,8 @@
 
 /* A message of fewer bytes that may be both lent and stored is lent, because its target may be in the cache of the receiver. */
 #define STORE_BYTES ((size_t)1 << 20)
-/* For is_read_faster: maximum of bytes that an exchange of fewer than READ_RANKS ranks moves; of one rank's messages, how many ranks
- * there must be, or how long the message. */
+/* For is_read_faster: maximum of bytes that an exchange of fewer than READ_RANKS ranks moves; of one rank's messages, how
+ * many ranks there must be, or how long the message. */
 #define READ_MOVED_MAX ((size_t)64 << 20)
 #define READ_RANKS 4u
 #define READ_ALONE ((size_t)1 << 20)
@@ -75,8 +75,8 @@ bool tu_execution_may_read(const struct tu_execution *e) {
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
  * but by both ranks at once. In exchanges: if ranks share a CPU with two others or more, or if overwriting lines in another
  * core's cache is fast though they take long (Intel's meshes): there staging is slow, except, between few ranks, with the
- * non-temporal stores to the results of programs that move much. In such a cache also what one rank sends to many, or much of it: the receivers copy at the
- * same time, without that rank. docs/DECISIONS.md has the figures. */
+ * non-temporal stores to the results of programs that move much. In such a cache also what one rank sends to many, or much of
+ * it: the receivers copy at the same time, without that rank. docs/DECISIONS.md has the figures. */
 static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
   const struct tu_mover *m = e->mover;
   const bool fast = m->fills.fast;

@@ -197,8 +197,8 @@ static const struct tu_line *leave_at_once(struct tu_execution *e) {
   return NULL;
 }
 
-/* Polls for the next slice of a message of that many bytes, at most *looks times, and returns its line. Returns NULL if it has not
- * arrived; also if the message does not match this call: then e->unfit is set, too. */
+/* Polls for the next slice of a message of that many bytes, at most *looks times, and returns its line. Returns NULL if it
+ * has not arrived; also if the message does not match this call: then e->unfit is set, too. */
 static inline const struct tu_line *await(struct tu_execution *e, struct tu_receiver *r, size_t bytes,
                                           uint32_t *looks) {
   if (!r->lines) return leave_at_once(e);
