@@ -262,7 +262,7 @@ static int tune(struct bench_side *side, const struct tune_options *options) {
 }
 
 static int run_rank(struct tune_options *options) {
-  struct bench_side *side = bench_open("tune");
+  struct bench_side *side = bench_open("tune", (tutti_parallel){0});
   if (!side) return CLI_FAILED;
   options->bench.placement = side->placement;
   int code = CLI_USAGE;

@@ -200,6 +200,17 @@ test_pool() {
   is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $11 }' | tr '\n' ' ')" "8 0 65536 0 "
 }
 
+# Threads that share out copies and reductions, of which a part begins with each 256 KiB.
+test_threads() {
+  local ranks
+  for ranks in 1 2; do
+    bench -n $ranks allreduce broadcast --bytes 8,2M --time-ms 1 --threads 3
+    is "status and standard error" "$status $err" "0 "
+    has_facts "first line" "$(head -1 <<<"$out")" "copies shared out among 3 threads"
+    is rows "$(grep -v '^#' <<<"$out" | awk '{ print $1, $11 }' | tr '\n' ' ')" "8 0 2097152 0 8 0 2097152 0 "
+  done
+}
+
 test_all_algorithms() {
   bench -n 4 allreduce.all --bytes 64 --json
   is algorithms "$(value algorithm | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" \
@@ -285,6 +296,9 @@ test_usage() {
 -n 2 --iterations 5 --late-ms 1|--late-ms|--iterations
 -n 2 --pool 1025|--pool|0 to 1024|found 1025
 -n 2 --pool 2 --late-ms 1|--late-ms|--pool
+-n 2 --threads 0|--threads|1 to 1024|found 0
+-n 2 --threads 1025|--threads|1 to 1024|found 1025
+-n 2 --threads 2 --bind core|--threads|--bind core
 --plan /no/such/plan|'/no/such/plan'
 --plan -|every rank
 --plan ring.plan -n 2|-n|expected 3|'ring'|found 2

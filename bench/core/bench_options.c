@@ -9,7 +9,7 @@
 #include "cli/names.h"
 #include "engine/kernels.h"
 
-enum { COLLECTIVE_BYTES = 32, COUNT_MAX = 1000000, POOL_MAX = 1024 };
+enum { COLLECTIVE_BYTES = 32, COUNT_MAX = 1000000, THREADS_MAX = 1024 };
 
 /* Appends LO:HI[:FACTOR], or one size, to the ascending list of sizes. */
 static bool parse_range(char *text, struct bench_options *options) {
@@ -190,6 +190,7 @@ static int parse(const struct cli_verb *verb, int *argc, char **argv, struct ben
       {"--late-ms", CLI_UINT, &o->late_ms, "T",
        "measure CPU time instead: of ranks that wait for the last rank, which is T ms late"},
       {"--pool", CLI_UINT, &o->pool, "T", "T threads of each rank compute half of the time while it measures (0)"},
+      {"--threads", CLI_UINT, &o->threads, "T", "T threads of each rank share out its long copies and reductions (1)"},
       {"--bind", CLI_STRING, &o->bind, "core|none", "bind each rank to one CPU, as tutti run does (none)"},
       {"--plan", CLI_STRING, &o->plan_path, "FILE",
        "measure this plan: a file in the format of tutti-plan(5) or MSCCL"},
@@ -212,11 +213,17 @@ static int read_manner(const char *verb, const struct words *w, struct bench_opt
   options->fixed_warmup = w->warmup != NULL;
   if (options->late_ms && (w->warmup || w->iterations))
     return cli_fail(verb, CLI_USAGE, "--late-ms: always ten samples; leave --warmup and --iterations out");
-  if (options->pool > POOL_MAX)
-    return cli_fail(verb, CLI_USAGE, "--pool: expected 0 to %d threads for each rank, found %u", POOL_MAX,
+  if (options->pool > THREADS_MAX)
+    return cli_fail(verb, CLI_USAGE, "--pool: expected 0 to %d threads for each rank, found %u", THREADS_MAX,
                     options->pool);
   if (options->late_ms && options->pool)
     return cli_fail(verb, CLI_USAGE, "--late-ms: a pool uses CPU time while ranks wait; leave --pool out");
+  if (options->threads < 1 || options->threads > THREADS_MAX)
+    return cli_fail(verb, CLI_USAGE, "--threads: expected 1 to %d threads for each rank, found %u", THREADS_MAX,
+                    options->threads);
+  if (options->threads > 1 && strcmp(options->bind, "core") == 0)
+    return cli_fail(verb, CLI_USAGE,
+                    "--threads: ranks bound to one CPU have none for more threads; leave --bind core out");
   if (options->json && options->csv) return cli_fail(verb, CLI_USAGE, "expected one of --json and --csv, found both");
   options->barrier = strcmp(w->mode, "barrier") == 0;
   if (!options->barrier && strcmp(w->mode, "loop") != 0)
@@ -233,7 +240,7 @@ int bench_read_options(const struct cli_verb *verb, int argc, char **argv, struc
   static char allreduce[] = "allreduce";
   static char *default_names[] = {allreduce, NULL};
   struct words w = {.sizes = "8:16M:4", .type = "f32", .op = "sum", .mode = "loop"};
-  *options = (struct bench_options){.verb = verb->name, .time_ms = 200, .bind = "none"};
+  *options = (struct bench_options){.verb = verb->name, .time_ms = 200, .threads = 1, .bind = "none"};
   int code = parse(verb, &argc, argv, options, &w, done);
   if (code != CLI_GOOD || *done) return code;
   if (options->plan_path && argc > 1)

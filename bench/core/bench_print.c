@@ -144,6 +144,7 @@ static void print_head(const struct bench_side *side, const struct bench_options
                                                               : ""; /* one buffer, or none */
   printf("# %s, algorithm %s, %u rank%s, mode %s", tu_collectives[item->collective].name, algorithm, side->ranks,
          side->ranks == 1 ? "" : "s", options->barrier ? "barrier" : "loop");
+  if (options->threads > 1) printf(", copies shared out among %u threads", options->threads);
   if (options->pool) printf(", a pool of %u thread%s for each rank", options->pool, options->pool == 1 ? "" : "s");
   printf("\n");
   printf("# %48s %-77s  in place\n", "", form);

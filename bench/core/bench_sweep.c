@@ -125,6 +125,10 @@ static int measure_all(struct bench_side *side, const struct bench_options *opti
 
 int bench_sweep(struct bench_side *side, const struct bench_options *options, const struct bench_item *items,
                 uint32_t item_count) {
+  if (options->threads > 1 && !side->shares)
+    return side->rank > 0
+               ? CLI_USAGE
+               : cli_fail(options->verb, CLI_USAGE, "--threads: only tutti shares out its copies among threads");
   side->pool = options->pool ? bench_pool_create(options->pool) : NULL;
   if (options->pool && !side->pool)
     return cli_fail(options->verb, CLI_FAILED, "--pool: cannot start %u threads on rank %u: %s", options->pool,

@@ -34,6 +34,7 @@ struct bench_options {
   uint32_t lanes;      /* number of parallel lanes, as in tutti_call; 0: the library chooses */
   uint32_t late_ms;    /* delay of the last rank; not 0: measure the cost of waiting for it (bench_late.c) */
   uint32_t pool;       /* threads of each rank that compute while it measures (bench_pool.c); not with late_ms */
+  uint32_t threads;    /* threads of each rank that share out long copies (tutti_options.parallel); 1: none */
   bool json, csv;
   bool quiet;                           /* do not tell the progress on standard error */
   bool each;                            /* print also each rank's own time */
@@ -116,6 +117,7 @@ struct bench_side {
   const char *automatic; /* name in the output if no algorithm is forced */
   uint32_t rank, ranks;
   bool in_place;                        /* `operate` also carries out cases in place */
+  bool shares;                          /* it can share out copies among threads (bench_options.threads) */
   struct bench_pool *pool;              /* set by bench_sweep; NULL: none */
   const struct tu_placement *placement; /* the hosts of the ranks; NULL: one host, or not known */
   bool (*select)(struct bench_side *side, const struct bench_case *c); /* sets the case for the next operations */

@@ -1,5 +1,6 @@
 /* bench.c: `tutti bench` measures collectives. Outside a job it starts its ranks with `tutti run`; inside a job it is
  * one of the ranks. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,17 +111,18 @@ static void release(void *context, void *memory) { (void)tutti_free(context, mem
 
 /* ---- running as a rank, and starting ranks ---- */
 
-struct bench_side *bench_open(const char *verb) {
+struct bench_side *bench_open(const char *verb, tutti_parallel parallel) {
   struct tutti_side *s = tu_allocate(1, sizeof *s);
   *s = (struct tutti_side){.side = {.automatic = "auto",
                                     .in_place = true,
+                                    .shares = true,
                                     .select = select_case,
                                     .operate = operate,
                                     .barrier = barrier,
                                     .combine = combine,
                                     .chosen = chosen},
                            .verb = verb};
-  if (tutti_init(NULL, &s->world) != TUTTI_OK) {
+  if (tutti_init(&(tutti_options){.parallel = parallel}, &s->world) != TUTTI_OK) {
     cli_fail(verb, CLI_FAILED, "%s", tutti_error_message(NULL));
     free(s);
     return NULL;
@@ -157,8 +159,15 @@ static int count_ranks(const struct bench_options *options, uint32_t ranks, bool
 }
 
 static int run_rank(struct bench_options *options) {
-  struct bench_side *side = bench_open("bench");
-  if (!side) return CLI_FAILED;
+  tutti_parallel parallel = {0};
+  struct bench_team *team = options->threads > 1 ? bench_team_create(options->threads, &parallel) : NULL;
+  if (options->threads > 1 && !team)
+    return cli_fail("bench", CLI_FAILED, "--threads: cannot start %u threads: %s", options->threads, strerror(errno));
+  struct bench_side *side = bench_open("bench", parallel);
+  if (!side) {
+    bench_team_destroy(team);
+    return CLI_FAILED;
+  }
   struct tutti_side *s = self_of(side);
   s->polls = options->poll;
   s->heap = (struct bench_memory){s->world, acquire, release};
@@ -173,7 +182,9 @@ static int run_rank(struct bench_options *options) {
   if (code == CLI_GOOD) code = bench_sweep(side, options, items, item_count);
   free(items);
   tutti_plan_free(s->plan);
-  return bench_close(side, code);
+  code = bench_close(side, code);
+  bench_team_destroy(team);
+  return code;
 }
 
 static int launch(const struct bench_options *options, int argc, char **argv) {

@@ -8,10 +8,18 @@
 
 /* ---- the operations of this library (bench.c) ---- */
 
-/* Joins the job as a rank. If that fails, prints the reason and returns NULL. */
-struct bench_side *bench_open(const char *verb);
+/* Joins the job as a rank, with the threads of `parallel`. If that fails, prints the reason and returns NULL. */
+struct bench_side *bench_open(const char *verb, tutti_parallel parallel);
 /* Leaves the job and frees `side`. Returns `code`, the exit status so far, or CLI_FAILED if leaving fails. */
 int bench_close(struct bench_side *side, int code);
+
+/* ---- threads that share out copies (bench_team.c) ---- */
+
+/* Starts a team of `threads` threads, of which one is the caller of parallel->run, and describes it in *parallel. Returns NULL
+ * and sets errno if a thread cannot be started. */
+struct bench_team *bench_team_create(uint32_t threads, tutti_parallel *parallel);
+void bench_team_destroy(struct bench_team *team); /* NULL: does nothing */
+
 /* ---- starting ranks (bench_launch.c) ---- */
 
 /* Replaces this process by `tutti run -n RANKS --bind BIND -- tutti ARGV`. Returns only on failure, with the exit

@@ -45,10 +45,11 @@ static struct tu_mover *allocate_mover(uint32_t ranks) {
 }
 
 /* Returns the bytes that each of the ranks may move so that a last-level cache holds what all of them move. Other machines may
- * share it: a virtual one sees all of its host's cache. So only a quarter counts. */
+ * share it: a virtual one sees all of its host's cache. So only a quarter counts, and for one rank an eighth: 64 MiB take 6.5 ms
+ * past a cache of 504 MiB, 7.4 through it. */
 static size_t past_bytes(uint32_t ranks) {
   const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return tu_max(PAST_BYTES_MIN, cache > 0 ? (size_t)cache / 4 / ranks : 0);
+  return tu_max(PAST_BYTES_MIN, cache > 0 ? (size_t)cache / 4 / tu_max(ranks, 2) : 0);
 }
 
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
