@@ -2,8 +2,8 @@
  * does with those of OpenMP.
  *
  * The thread that calls run() takes parts, too. A ticket holds the number of the run, how many parts it has, and the next part
- * that nobody has taken: who raises the part by one has taken it. So a thread that comes late never takes a part of another run,
- * and while it carries one out, that run does not end. A thread that finds no part polls for SPIN_NS, then sleeps. */
+ * that no thread has taken: the thread that raises it by one has taken it. So a late thread never takes a part of another run,
+ * and while a thread carries one out, that run does not end. A thread that finds no part polls for SPIN_NS, then sleeps. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
