@@ -440,8 +440,10 @@ static int64_t count_changed(const struct snapshot *s, uint64_t offset, size_t b
 
 static void count_channel(const struct snapshot *s, const struct tu_range *range, int64_t found[WHATS]) {
   size_t credit_at = sizeof(struct tu_announced), posts_at = credit_at + offsetof(struct tu_credit_line, posts);
-  size_t lines_at = credit_at + sizeof(struct tu_credit_line);
-  found[CREDITS] += count_changed(s, range->offset, posts_at);
+  size_t lines_at = credit_at + sizeof(struct tu_credit_line),
+         far_at = credit_at + offsetof(struct tu_credit_line, far);
+  /* Not the line of `far`: it depends on time. */
+  found[CREDITS] += count_changed(s, range->offset, far_at);
   found[POSTS] += count_changed(s, range->offset + posts_at, lines_at - posts_at);
   found[LINES] += count_changed(s, range->offset + lines_at, range->bytes - lines_at);
 }

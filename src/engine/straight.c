@@ -219,25 +219,26 @@ static inline void used(const struct tu_execution *e, struct tu_receiver *r, boo
   tu_mover_ring(e->mover, r->bell);
 }
 
-/* Notes that a slice of the hop's only message was used. Returns true if it was the last one. */
-static inline bool used_slice(struct tu_execution *e, const struct tu_hop *hop, size_t bytes) {
-  const bool last = e->hop_done + bytes == hop->bytes;
-  used(e, hop->ends[0].receiver, last);
-  e->hop_done = last ? 0 : e->hop_done + bytes;
-  return last;
-}
-
-/* Receives the slices of a message. *line: of the first one that is not used. */
-__attribute__((noinline)) static bool receive_slices(struct tu_execution *e, const struct tu_hop *hop,
-                                                     const struct tu_line *line, uint32_t *looks) {
+/* Receives the slices of the hop's only message, or reduces them with the other operands. *line: of the first slice that is
+ * not used. */
+__attribute__((noinline)) static bool take_slices(struct tu_execution *e, const struct tu_hop *hop,
+                                                  const struct tu_line *line, uint32_t *looks) {
   struct tu_receiver *r = hop->ends[0].receiver;
-  size_t bytes;
-  do {
+  for (bool last = false; !last; line = NULL) {
     if (!line && !(line = await(e, r, hop->bytes, looks))) return false;
-    bytes = line->bytes;
-    tu_copy_short(hop->to + e->hop_done, tu_receiver_payload(r, line), bytes);
-    line = NULL;
-  } while (!used_slice(e, hop, bytes));
+    const size_t bytes = line->bytes;
+    const void *payload = tu_receiver_payload(r, line);
+    unsigned char *to = hop->to + e->hop_done;
+    for (uint32_t i = 0; i < hop->source_count; i++) {
+      const bool comes = &hop->sources[i] == hop->ends[0].source;
+      e->sources[i] = comes ? payload : (const unsigned char *)hop->sources[i] + e->hop_done;
+    }
+    if (hop->source_count == 0) tu_copy_short(to, payload, bytes);
+    else tu_reduce(&e->arithmetic, to, e->sources, hop->source_count, bytes / e->program->item_bytes, hop->how);
+    last = e->hop_done + bytes == hop->bytes;
+    e->hop_done = last ? 0 : e->hop_done + bytes;
+    used(e, r, last);
+  }
   return true;
 }
 
@@ -246,28 +247,9 @@ __attribute__((always_inline)) static inline bool receive(struct tu_execution *e
   struct tu_receiver *r = hop->ends[0].receiver;
   const struct tu_line *line = await(e, r, hop->bytes, looks);
   if (!line) return false;
-  if (line->bytes != hop->bytes) return receive_slices(e, hop, line, looks);
+  if (line->bytes != hop->bytes) return take_slices(e, hop, line, looks);
   tu_copy_short(hop->to, tu_receiver_payload(r, line), hop->bytes);
   used(e, r, true);
-  return true;
-}
-
-/* Receives the slices of a message and reduces them with the other operands. *line: as above. */
-__attribute__((noinline)) static bool reduce_slices(struct tu_execution *e, const struct tu_hop *hop,
-                                                    const struct tu_line *line, uint32_t *looks) {
-  struct tu_receiver *r = hop->ends[0].receiver;
-  size_t bytes;
-  do {
-    if (!line && !(line = await(e, r, hop->bytes, looks))) return false;
-    bytes = line->bytes;
-    for (uint32_t i = 0; i < hop->source_count; i++) {
-      const bool comes = &hop->sources[i] == hop->ends[0].source;
-      e->sources[i] = comes ? tu_receiver_payload(r, line) : (const unsigned char *)hop->sources[i] + e->hop_done;
-    }
-    tu_reduce(&e->arithmetic, hop->to + e->hop_done, e->sources, hop->source_count, bytes / e->program->item_bytes,
-              hop->how);
-    line = NULL;
-  } while (!used_slice(e, hop, bytes));
   return true;
 }
 
@@ -278,7 +260,7 @@ static inline bool reduce(struct tu_execution *e, const struct tu_hop *hop, uint
     const struct tu_line *line = await(e, r, hop->bytes, looks);
     if (!line) return false;
     if (line->bytes < hop->bytes) {
-      if (hop->end_count == 1) return reduce_slices(e, hop, line, looks);
+      if (hop->end_count == 1) return take_slices(e, hop, line, looks);
       e->unfit = true;
       return false;
     }
