@@ -233,7 +233,7 @@ static void algorithms_are_kept(struct player *p) {
     wrong(p, "gather by %s is not kept in its turn", name);
 }
 
-/* Repeats broadcasts whose root may send several slices, although the others are on the fast path, which takes one. */
+/* Repeats broadcasts whose root may send several slices, while the others are on the fast path. */
 static void slices(struct player *p) {
   enum { COUNT = 16 << 10 };
   int32_t *data = calloc(COUNT, sizeof *data);
@@ -244,6 +244,16 @@ static void slices(struct player *p) {
       if (data[i] != value_of(0, round, i)) wrong(p, "round %d: element %zu is %d", round, i, data[i]);
   }
   free(data);
+}
+
+/* The last rank calls with another count than before; the others are on the fast path, which cannot take its message. */
+static void another_count(struct player *p) {
+  int32_t in[5] = {0}, out[5];
+  for (int round = 0; round < 3; round++)
+    if (!good(p, tutti_allreduce(p->comm, in, out, 4, TUTTI_I32, TUTTI_SUM), "tutti_allreduce")) return;
+  const size_t count = p->rank + 1 == p->ranks ? 5 : 4;
+  const tutti_err err = tutti_allreduce(p->comm, in, out, count, TUTTI_I32, TUTTI_SUM);
+  if (err != TUTTI_ERR_MISMATCH) wrong(p, "rank %u: %s, expected a mismatch", p->rank, tutti_err_name(err));
 }
 
 enum ending { WAITS, WAITS_BACKWARDS, TESTS, WAITS_A_MOMENT, WAITS_FOR_ANY, WAITS_FOR_ALL, ENDINGS };
@@ -412,6 +422,7 @@ static void play(void (*over)(struct troupe *t)) {
 static void test_slices(void) {
   setenv("TUTTI_SPIN_US", "1000000000", 1);
   (void)troupe_perform((struct troupe){.run = slices, .ranks = 2, .seed = seed}, troupe_over_shm);
+  (void)troupe_perform((struct troupe){.run = another_count, .ranks = 2, .seed = seed, .fails = true}, troupe_over_shm);
   unsetenv("TUTTI_SPIN_US");
 }
 
