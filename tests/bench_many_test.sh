@@ -14,6 +14,7 @@ cd "$scratch" || exit 1
 # many STATUS ARGUMENTS...: runs tools/bench-many; sets `out` and `err`.
 many() { run_tool "$1" "$source/tools/bench-many" "${@:2}"; }
 
+# Up to 16 MiB of each rank rest with their pages when they are freed (TU_REST_BYTES_MAX); how many pages, depends on time.
 test_rows() {
   many 0 "$build" --ranks 3 --holders 2 --rounds 1 --json
   is rows "$(python3 -c '
@@ -25,11 +26,12 @@ print(len(times), times[0]["init_ms"]["max"] > 0, times[0]["first_allreduce_ms"]
 print(*(row["stage"] for row in stages))
 print(*(row["stage"] for row in stages if row["shared"]["max"] > row["bound"]["max"]))
 shared = {row["stage"]: row["all_shared"] for row in stages}
-print(shared["freed"] == shared["freed_again"] < shared["held"] == shared["held_again"])' <<<"$out")" \
+freed = max(shared["freed"], shared["freed_again"])
+print(freed <= shared["before"] + 3 * (16 << 20), 2 * freed < min(shared["held"], shared["held_again"]))' <<<"$out")" \
     "1 True True
 init allreduce_8 allreduce_1M alltoall_64K before held freed held_again freed_again
 
-True"
+True True"
 }
 
 test_table() {

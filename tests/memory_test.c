@@ -91,7 +91,7 @@ static bool equal(uint32_t rank, const char *what, uint64_t before, uint64_t aft
 }
 
 /* Compares the resources before and after the second round. The first round leaves channels and requests of the world,
- * which later rounds use. */
+ * which later rounds use. Released ranges may rest with their pages, and how many pages of a ring were used depends on time. */
 static int give_back(struct ranks_world *w, uint32_t rank) {
   tutti_comm *world;
   struct usage held, before, after;
@@ -99,9 +99,12 @@ static int give_back(struct ranks_world *w, uint32_t rank) {
   if (!buffer || tutti_init(NULL, &world) != TUTTI_OK) return 2;
   if (use_all(w, world, buffer, &held) != TUTTI_OK) return 3;
   before = look(w);
+  const size_t free_before = tu_transport_free_bytes(world->transport);
   if (use_all(w, world, buffer, &held) != TUTTI_OK) return 3;
   after = look(w);
-  bool good = equal(rank, "bytes of shared memory", before.shared_bytes, after.shared_bytes);
+  bool good = equal(rank, "bytes of the slice that are free", free_before, tu_transport_free_bytes(world->transport));
+  if (after.shared_bytes > before.shared_bytes + w->ranks * TU_REST_BYTES_MAX)
+    good = equal(rank, "bytes of shared memory", before.shared_bytes, after.shared_bytes);
   if (after.heap_bytes >= before.heap_bytes + HEAP_SLACK)
     good = equal(rank, "bytes of the heap", before.heap_bytes, after.heap_bytes);
   good &= equal(rank, "descriptors", before.fds, after.fds) & equal(rank, "descriptors, held", before.fds, held.fds);

@@ -7,7 +7,7 @@
 #include "ranks.h"
 #include "test.h"
 
-enum { RANKS = 6, ROUNDS = 40, OPEN_MAX = 6, TIMEOUT_MS = 60000, ELEMENTS_MAX = 96 << 10, WORN_CALLS = 2000 };
+enum { RANKS = 6, ROUNDS = 40, OPEN_MAX = 6, TIMEOUT_MS = 60000, ELEMENTS_MAX = 96 << 10, WORN_CALLS = 4000 };
 
 struct open_call {
   tutti_request *request;

@@ -15,8 +15,8 @@ uint64_t tu_cast_room(struct tu_cast *c, size_t piece_bytes) {
     if (c->next - c->first < c->credits)
       offset = tu_staging_room(&c->staging, empty ? c->staging.filled : oldest->start, piece_bytes);
     if (offset) return offset;
-    if (empty || !read_by_all(oldest)) return 0;
-    c->first++;
+    if (!empty && read_by_all(oldest)) c->first++;
+    else if (c->next - c->first == c->credits || !tu_staging_is_full(&c->staging)) return 0;
   }
 }
 

@@ -119,6 +119,7 @@ struct tu_staging_ring {
   struct tu_staging_ring *older;
   uint64_t offset; /* in the segment */
   uint64_t bytes;
+  bool made; /* true: all its pages of memory exist */
   /* for a replaced ring: it can be freed once this many slices have been taken (in a ring of cast.h: this many
    * pieces) */
   uint32_t until;
@@ -126,20 +127,35 @@ struct tu_staging_ring {
 
 /* How far a ring of bytes is filled. The writer counts the bytes that it has written (filled) and those that readers
  * have freed; the counts never wrap. Bytes [freed, filled) are in use. A piece is contiguous: if the rest of the ring
- * is too short for it, the rest is skipped. */
+ * is too short for it, the rest is skipped.
+ *
+ * To make a page of memory and have two processes map it takes longer than to fill it, so a ring whose pages do not exist
+ * yet begins with a part of its length, `limit`. The part is doubled when a piece has found no room, or after some rounds, up
+ * to the whole ring. So the pages of a busy ring are made little by little, and those of a ring for a few calls are not. In the
+ * long run the whole ring is used, so that lines have left the reader's cache before they are written again. */
 struct tu_staging {
   uint64_t offset; /* offset of the ring in the segment */
   uint64_t bytes;  /* size of the ring; 0: no ring yet */
+  uint64_t limit;  /* bytes of the part that is in use */
   uint64_t filled;
   uint64_t at; /* offset in the ring where the next piece begins */
   struct tu_staging_ring *ring;
-  bool *outgrown; /* set to true once this ring has wrapped TU_STAGING_WRAPS times; NULL: the ring cannot grow */
-  uint32_t wraps; /* how often this ring has wrapped */
+  uint64_t made; /* bytes of the ring whose pages were made, or are left to page faults */
+  bool *
+      outgrown; /* set to true once limit is above made, and once the ring has wrapped TU_STAGING_WRAPS times, if it grows */
+  bool grows;     /* true: the ring may be replaced by a longer one */
+  bool full;      /* a piece has found no room in the part in use */
+  uint32_t wraps; /* how often the part in use has wrapped */
 };
 
-/* Number of wraps after which a ring is replaced by a longer one: its channel is busy, so a longer ring is worth its
- * memory. */
+/* Number of wraps after which the part in use is doubled, and after which a ring is replaced by a longer one: its channel is
+ * busy, so a longer ring is worth its memory. */
 #define TU_STAGING_WRAPS 16u
+
+/* Bytes of the part with which a ring begins if its pages do not exist yet. In the simulated world, two lines. */
+#ifndef TU_STAGING_PART
+#define TU_STAGING_PART ((uint64_t)64 << 10)
+#endif
 
 /* Bytes left unused in a ring after a short piece, because the reader's prefetcher reads ahead into these bytes. If the
  * next piece were there, its lines would first have to come back from the reader's cache. That costs more than writing
@@ -150,24 +166,50 @@ static inline uint64_t tu_staging_need(const struct tu_staging *s, size_t piece_
   return tu_round_up(piece_bytes, TU_LINE_BYTES) + (gap ? TU_STAGING_GAP : 0);
 }
 
+/* As tu_staging_room, if the piece does not fit into the rest of the part in use. The part cannot get longer while pieces
+ * from before its last wrap are in it. */
+static inline uint64_t tu_staging_turn(const struct tu_staging *s, uint64_t freed, uint64_t need) {
+  if (s->limit < s->bytes && (s->full || s->wraps >= TU_STAGING_WRAPS))
+    return s->filled - freed <= s->at ? s->offset + s->at : 0;
+  const uint64_t skip = s->limit - s->at;
+  return s->filled + skip + need - freed <= s->limit ? s->offset : 0;
+}
+
 /* Returns the offset in the segment of the next piece in the ring, or 0 if there is no room. A piece occupies at most
- * half of a ring, so an empty ring always has room. */
+ * half of a ring, so an empty ring has room, if not at once, then after tu_staging_is_full. */
 static inline uint64_t tu_staging_room(const struct tu_staging *s, uint64_t freed, size_t piece_bytes) {
-  uint64_t need = tu_staging_need(s, piece_bytes), skip = s->at + need > s->bytes ? s->bytes - s->at : 0;
-  return s->filled + skip + need - freed <= s->bytes ? s->offset + (skip ? 0 : s->at) : 0;
+  const uint64_t need = tu_staging_need(s, piece_bytes);
+  if (s->at + need > s->limit) return tu_staging_turn(s, freed, need);
+  return s->filled + need - freed <= s->limit ? s->offset + s->at : 0;
+}
+
+/* To be called if a piece has found no room. Returns true if there may be room now. */
+static inline bool tu_staging_is_full(struct tu_staging *s) {
+  if (s->full || s->limit == s->bytes) return false;
+  return s->full = true;
 }
 
 static inline void tu_staging_wrap(struct tu_staging *s) {
   s->at = 0;
-  if (++s->wraps == TU_STAGING_WRAPS && s->outgrown) *s->outgrown = true;
+  if (++s->wraps >= TU_STAGING_WRAPS && s->limit == s->bytes && s->grows) *s->outgrown = true;
+}
+
+/* Makes the part in use long enough for bytes up to `end`. */
+static inline void tu_staging_lengthen(struct tu_staging *s, uint64_t end) {
+  while (s->limit < end) s->limit = tu_min(2 * s->limit, s->bytes);
+  s->full = false;
+  s->wraps = 0;
+  if (s->outgrown && s->limit > s->made) *s->outgrown = true;
 }
 
 /* Marks the piece at `offset` (in the segment) as written, so that the next piece goes behind it. */
 static inline void tu_staging_fill(struct tu_staging *s, uint64_t offset, size_t piece_bytes) {
   uint64_t need = tu_staging_need(s, piece_bytes);
   if (offset != s->offset + s->at) {
-    s->filled += s->bytes - s->at;
+    s->filled += s->limit - s->at;
     tu_staging_wrap(s);
+  } else if (s->at + need > s->limit) {
+    tu_staging_lengthen(s, s->at + need);
   }
   s->filled += need;
   s->at += need;
@@ -182,6 +224,8 @@ static inline void tu_staging_change(struct tu_staging *s, struct tu_staging_rin
   s->ring = ring;
   s->offset = ring->offset;
   s->bytes = ring->bytes;
+  s->limit = s->made = ring->made ? ring->bytes : tu_min(ring->bytes, TU_STAGING_PART);
+  s->full = false;
   s->at = s->wraps = 0;
 }
 
@@ -265,10 +309,10 @@ static inline struct tu_line *tu_sender_line(struct tu_sender *s) { return &s->l
 /* Returns the offset in the segment for the next slice of `bytes` bytes (at most slot_bytes), or 0 if there is no room.
  * The sender must have a credit. */
 static inline uint64_t tu_sender_room(struct tu_sender *s, size_t bytes) {
-  for (int look = 0; look < 2; look++) {
+  for (int look = 0; look < 3; look++) {
     uint64_t freed = s->taken_seen == s->sent ? s->staging.filled : s->starts[s->taken_seen & (s->credits - 1)];
     uint64_t offset = tu_staging_room(&s->staging, freed, bytes);
-    if (offset || !tu_sender_taken(s, s->taken_seen + 1)) return offset;
+    if (offset || (!tu_sender_taken(s, s->taken_seen + 1) && !tu_staging_is_full(&s->staging))) return offset;
   }
   tu_assert(s->staging.bytes > 0); /* the caller has called tu_mover_reserve, so a ring exists */
   return 0;
@@ -355,7 +399,7 @@ static inline bool tu_fills_past(struct tu_fills *f, unsigned char *place) {
 static inline void tu_fills_claim(const struct tu_fills *f, const struct tu_staging *ring, const struct tu_sender *to,
                                   size_t bytes) {
   if (!to->back || to->sent - to->back->peer_taken > to->credits) return;
-  if (!f->fast || !tu_sender_far(to) || ring->wraps == 0 || ring->at + bytes > ring->bytes) return;
+  if (!f->fast || !tu_sender_far(to) || ring->wraps == 0 || ring->at + bytes > ring->limit) return;
   tu_claim_lines(to->base + ring->offset + ring->at, bytes);
 }
 

@@ -1,8 +1,10 @@
-/* fills_test.c: tests when slices are written past the caches: by measured times, on rings whose lines the peer has read. */
+/* fills_test.c: tests when slices are written past the caches: by measured times, on rings whose lines the peer has read.
+ * And where in a ring they are written, while a part of the ring is in use. */
 #include "mover/channel.h"
 
 #include <string.h>
 
+#include "ranks.h"
 #include "test.h"
 
 enum { FAST = 300, SLOW = 1500 };
@@ -29,7 +31,7 @@ static void test_two_agree(void) {
 static void test_when(void) {
   static unsigned char slice[TU_STREAM_BYTES];
   struct tu_fills f = {0};
-  struct tu_staging ring = {.bytes = 1 << 20};
+  struct tu_staging ring = {.bytes = 1 << 20, .limit = 1 << 20};
   memset(slice, 1, sizeof slice);
   CHECK(tu_fills_past(&f, tu_fills_place(&ring, slice)) && slice[0] == 1, "measured before the ring has wrapped");
   ring.wraps = 1;
@@ -45,9 +47,11 @@ static void test_when(void) {
 
 /* A ring counts its wraps, whether it may grow or not. */
 static void test_wraps(void) {
+  enum { BYTES = 2 * TU_LINE_BYTES };
   bool outgrown = false;
-  struct tu_staging ring = {.offset = 4096, .bytes = 2 * TU_LINE_BYTES}, long_ring = ring;
+  struct tu_staging ring = {.offset = 4096, .bytes = BYTES, .limit = BYTES, .made = BYTES}, long_ring = ring;
   ring.outgrown = &outgrown;
+  ring.grows = true;
   for (uint32_t i = 0; i < 2 * TU_STAGING_WRAPS; i++) {
     CHECK(outgrown == (i / 2 >= TU_STAGING_WRAPS), "after %u wraps", ring.wraps);
     tu_staging_fill(&ring, 4096 + ring.at, TU_LINE_BYTES);
@@ -57,6 +61,77 @@ static void test_wraps(void) {
         ring.wraps, long_ring.wraps);
 }
 
-static const struct test tests[] = {{"two_agree", test_two_agree}, {"when", test_when}, {"wraps", test_wraps}};
+/* A busy ring uses more of its length from time to time, and tells so; a ring whose pages exist uses all at once. */
+static void test_parts(void) {
+  enum { BYTES = 1 << 20, PIECE = 16 << 10 };
+  bool outgrown = false;
+  struct tu_staging ring = {.outgrown = &outgrown};
+  struct tu_staging_ring given = {.offset = 4096, .bytes = BYTES, .made = true};
+  tu_staging_change(&ring, &given, 0);
+  CHECK(ring.limit == BYTES, "%llu bytes in use", (unsigned long long)ring.limit);
+  struct tu_staging_ring fresh = {.offset = 4096, .bytes = BYTES};
+  tu_staging_change(&ring, &fresh, 0);
+  for (uint64_t part = TU_STAGING_PART; part < BYTES; part *= 2) {
+    for (uint32_t i = 0; i < part / PIECE * (TU_STAGING_WRAPS + 1); i++) {
+      CHECK(ring.limit == part && !outgrown, "%llu bytes in use, not %llu", (unsigned long long)ring.limit,
+            (unsigned long long)part);
+      tu_staging_fill(&ring, tu_staging_room(&ring, ring.filled, PIECE), PIECE);
+    }
+    tu_staging_fill(&ring, tu_staging_room(&ring, ring.filled, PIECE), PIECE);
+    CHECK(ring.limit == 2 * part && ring.made < ring.limit && outgrown, "%llu bytes in use after %llu",
+          (unsigned long long)ring.limit, (unsigned long long)part);
+    ring.made = ring.limit;
+    outgrown = false;
+    ring.filled += ring.limit - ring.at; /* begins the part anew */
+    ring.at = 0;
+  }
+}
+
+/* Random pieces, freed in turn. None overlaps another one, and an empty ring has room, at the latest when the part is called
+ * full. */
+static void test_no_overlap(void) {
+  enum { BYTES = 512 << 10, LIVE = 64, STEPS = 200000, ROUND = 400 };
+  struct live {
+    uint64_t offset, need, start;
+  } live[LIVE];
+  uint64_t random = test_seed();
+  struct tu_staging_ring given = {.offset = 4096, .bytes = BYTES};
+  struct tu_staging ring = {0};
+  uint32_t first = 0, next = 0, none = 0, whole = 0;
+  for (uint32_t step = 0; step < STEPS; step++) {
+    if (step % ROUND == 0) {
+      whole += ring.limit == BYTES;
+      ring = (struct tu_staging){0};
+      tu_staging_change(&ring, &given, 0);
+      first = next;
+    }
+    const uint32_t frees = ranks_random(&random) % 4 == 0 ? (uint32_t)(ranks_random(&random) % (next - first + 1)) : 0;
+    first += frees;
+    const size_t bytes = 33 + ranks_random(&random) % (ranks_random(&random) % 8 ? 4096 : BYTES / 2 - 33);
+    if (next - first == LIVE) continue;
+    const uint64_t freed = first == next ? ring.filled : live[first % LIVE].start;
+    uint64_t offset = tu_staging_room(&ring, freed, bytes);
+    if (!offset && tu_staging_is_full(&ring)) offset = tu_staging_room(&ring, freed, bytes);
+    CHECK(offset || first != next, "step %u: no room in an empty ring", step);
+    none += !offset;
+    if (!offset) continue;
+    struct live *piece = &live[next % LIVE];
+    *piece = (struct live){offset, tu_round_up(bytes, TU_LINE_BYTES), ring.filled};
+    tu_staging_fill(&ring, offset, bytes);
+    CHECK(offset >= 4096 && offset + piece->need <= 4096 + ring.limit && ring.limit <= BYTES, "step %u: outside", step);
+    for (uint32_t i = first; i != next; i++)
+      CHECK(offset + piece->need <= live[i % LIVE].offset || live[i % LIVE].offset + live[i % LIVE].need <= offset,
+            "step %u: a piece at %llu overlaps one at %llu", step, (unsigned long long)offset,
+            (unsigned long long)live[i % LIVE].offset);
+    next++;
+  }
+  CHECK(none > 0 && whole > 0, "%u times no room, %u times a whole ring", none, whole);
+}
+
+static const struct test tests[] = {{"two_agree", test_two_agree},
+                                    {"when", test_when},
+                                    {"wraps", test_wraps},
+                                    {"parts", test_parts},
+                                    {"no_overlap", test_no_overlap}};
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -7,8 +7,10 @@
 
 /* In a world communicator of at most this many ranks, a new channel gets all its memory pages at once, because the
  * first access to a page may take 10 us on a virtual machine. Larger worlds get only the pages that they use. So do
- * communicators that are made from others, because there may be many. */
-#define POPULATED_RANKS 16u
+ * communicators that are made from others, because there may be many. In the simulated world, 2. */
+#ifndef TU_POPULATED_RANKS
+#define TU_POPULATED_RANKS 16u
+#endif
 
 /* Limits of a ring of bytes. A ring has room for one slice per credit, and at least RING_BYTES_MIN bytes. But it never
  * takes more than 1 / RING_PART of the memory that is left, so that some memory always remains for another
@@ -67,7 +69,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->rank = rank;
   m->ranks = ranks;
   m->past_bytes = past_bytes(t->ranks);
-  m->populates = comm_id == TU_WORLD_ID && ranks <= POPULATED_RANKS;
+  m->populates = comm_id == TU_WORLD_ID && ranks <= TU_POPULATED_RANKS;
   tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, comm_id, shape, error);
   if (err == TUTTI_OK) *mover = m;
   else tu_mover_destroy(m, true);
@@ -131,16 +133,17 @@ static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, si
         tu_fail_memory(error, sizeof *ring, "a ring buffer of a channel");
         return NULL;
       }
-      *ring = (struct tu_staging_ring){.offset = offset, .bytes = bytes};
+      *ring = (struct tu_staging_ring){.offset = offset, .bytes = bytes, .made = populates};
       return ring;
     }
     if (bytes == least) return NULL;
   }
 }
 
-/* Returns the flag that is set once the ring has wrapped often. NULL: the ring has its maximum length already. */
-static bool *outgrown_flag(struct tu_mover *m, const struct tu_staging_ring *ring, size_t most) {
-  return ring->bytes < most ? &m->outgrown : NULL;
+/* Lets the mover know when a ring needs more memory. `bytes`, `most`: length of the ring, and maximum length. */
+static void watch_ring(struct tu_mover *m, struct tu_staging *s, uint64_t bytes, size_t most) {
+  s->outgrown = &m->outgrown;
+  s->grows = bytes < most;
 }
 
 /* Frees older rings of bytes whose slices have all been taken. */
@@ -196,7 +199,7 @@ static tutti_err renew_sender(struct tu_mover *m, struct tu_sender *s, size_t pi
   if (!ring) return error->code;
   destroy_rings(m->transport, s->coming, true); /* s->coming, the next ring, was prepared but has never been used */
   s->coming = ring;
-  s->staging.outgrown = outgrown_flag(m, ring, m->shape.ring_bytes);
+  watch_ring(m, &s->staging, ring->bytes, m->shape.ring_bytes);
   tu_sender_renew(s);
   (void)tu_sender_taken(s, s->sent);
   reclaim(m->transport, s->staging.ring, s->taken_seen);
@@ -211,27 +214,38 @@ static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_
   struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, m->shape.cast_ring_bytes, piece_bytes, error);
   if (!ring) return error->code;
   tu_cast_renew(c, ring);
-  c->staging.outgrown = outgrown_flag(m, ring, m->shape.cast_ring_bytes);
+  watch_ring(m, &c->staging, ring->bytes, m->shape.cast_ring_bytes);
   tu_cast_reclaim(c);
   reclaim(m->transport, ring, c->first);
   return TUTTI_OK;
 }
 
-/* Replaces all rings of bytes that have wrapped often by longer ones. A ring that cannot grow now is not tried again,
- * because little memory is left. */
+/* Makes the pages that a ring begins to use. */
+static void make_pages(struct tu_mover *m, struct tu_staging *s) {
+  if (s->made < s->limit) tu_transport_populate(m->transport, s->offset + s->made, s->limit - s->made, true);
+  s->made = s->limit;
+}
+
+/* Returns true if a longer ring should be tried. If there is not enough memory, it is not tried again. */
+static bool wants_longer(struct tu_staging *s) {
+  if (!s->grows || s->wraps < TU_STAGING_WRAPS || s->limit < s->bytes) return false;
+  s->grows = false;
+  return true;
+}
+
 void tu_mover_grow(struct tu_mover *m) {
   struct tu_error error;
   m->outgrown = false;
   for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
     struct tu_sender *s = tu_mover_nth_sender(m, i);
-    if (!s || s->coming || !s->staging.outgrown || s->staging.wraps < TU_STAGING_WRAPS) continue;
-    s->staging.outgrown = NULL;
-    (void)renew_sender(m, s, 0, &error);
+    if (!s || s->coming) continue;
+    if (wants_longer(&s->staging)) (void)renew_sender(m, s, 0, &error);
+    else make_pages(m, &s->staging);
   }
   struct tu_cast *c = m->cast;
-  if (!c || !c->staging.outgrown || c->staging.wraps < TU_STAGING_WRAPS) return;
-  c->staging.outgrown = NULL;
-  (void)renew_cast(m, c, 0, &error);
+  if (!c) return;
+  if (wants_longer(&c->staging)) (void)renew_cast(m, c, 0, &error);
+  else make_pages(m, &c->staging);
 }
 
 /* ---- channels ---- */

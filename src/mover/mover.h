@@ -52,7 +52,7 @@ struct tu_mover {
   size_t past_bytes;
   struct tu_fills fills;        /* in rings */
   struct tu_fills target_fills; /* in targets that peers have posted */
-  bool outgrown;                /* true once a ring has wrapped often, so that a longer ring is worth its memory */
+  bool outgrown;                /* true: a ring needs more memory (tu_mover_grow) */
 };
 
 /* Creates a mover (the channels of one communicator). Arguments and errors are those of tu_control_open. */
@@ -87,8 +87,8 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
 /* Returns this rank's ring for slices that several ranks read, with room for pieces of piece_bytes bytes (at most
  * cast_slot_bytes). Returns NULL and sets TUTTI_ERR_MEMORY if there is no memory. */
 struct tu_cast *tu_mover_cast(struct tu_mover *m, size_t piece_bytes, struct tu_error *error);
-/* Replaces rings of bytes that have wrapped often by rings of maximum length, if there is memory to spare. Called
- * between two calls of the user. */
+/* Makes the pages that rings of bytes begin to use. Replaces rings that have wrapped often by rings of maximum length, if
+ * there is memory to spare. Called between two calls of the user. */
 void tu_mover_grow(struct tu_mover *m);
 /* Looks for the channel that the sender has opened. Returns true once it is found. */
 bool tu_mover_attach(struct tu_mover *m, struct tu_receiver *r);
