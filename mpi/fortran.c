@@ -544,4 +544,16 @@ LEFT(win_start, 4)
 LEFT(win_unlock, 3)
 LEFT(win_unlock_all, 2)
 LEFT(win_wait, 2)
+
+/* A program may poll with these. */
+#define POLLED(name, words)                                        \
+  __attribute__((weak)) extern void pmpir_##name##_f08_(P##words); \
+  TM_EXPORT extern void mpi_##name##_f08_(P##words);               \
+  void mpi_##name##_f08_(P##words) {                               \
+    tm_native_poll();                                              \
+    pmpir_##name##_f08_(A##words);                                 \
+  }
+
+POLLED(parrived, 4)
+POLLED(win_test, 3)
 #endif
