@@ -30,15 +30,18 @@ test_tune() {
   TUTTI_TUNING=out.txt run 0 bench -n 3 allreduce broadcast --bytes 8:128:4 --time-ms 0
 }
 
-# keeps_its_time WHAT: tune says beforehand how long it takes, within twice.
+# keeps_its_time WHAT: tune says beforehand how long it takes, within twice. Once of three times, because other programs may
+# begin or end meanwhile.
 keeps_its_time() {
-  local begin end said
-  begin=$(date +%s.%N)
-  run 0 tune -n 3 --time-ms 100 --bytes 8:64K:16 allreduce
-  end=$(date +%s.%N)
-  said=$(sed -n 's/^tutti tune: 1 collectives, 4 sizes in all; takes about \([0-9.]*\) s$/\1/p' err.txt)
-  is "$1: $said s, from $begin to $end" "$(awk -v a="$begin" -v b="$end" -v s="$said" \
-    'BEGIN { print (s > 0 && b - a < 2 * s && b - a > s / 2) }')" 1
+  local begin end said try kept=0
+  for ((try = 0; try < 3 && kept == 0; try++)); do
+    begin=$(date +%s.%N)
+    run 0 tune -n 3 --time-ms 100 --bytes 8:64K:16 allreduce
+    end=$(date +%s.%N)
+    said=$(sed -n 's/^tutti tune: 1 collectives, 4 sizes in all; takes about \([0-9.]*\) s$/\1/p' err.txt)
+    kept=$(awk -v a="$begin" -v b="$end" -v s="$said" 'BEGIN { print (s > 0 && b - a < 2 * s && b - a > s / 2) }')
+  done
+  is "$1: $said s, from $begin to $end" "$kept" 1
 }
 
 # As long as it says, also if other programs use all CPUs.
