@@ -481,22 +481,22 @@ typedef uintptr_t word;
 #define A11 A10, k
 #define A12 A11, l
 
-#define FORWARD(function, target, words, count)       \
-  __attribute__((weak)) extern void target(P##words); \
-  TM_EXPORT extern void function(P##words);           \
-  void function(P##words) {                           \
-    count;                                            \
-    tm_native_begin();                                \
-    target(A##words);                                 \
-    tm_native_end();                                  \
+#define FORWARD(function, target, words, before, after) \
+  __attribute__((weak)) extern void target(P##words);   \
+  TM_EXPORT extern void function(P##words);             \
+  void function(P##words) {                             \
+    before;                                             \
+    target(A##words);                                   \
+    after;                                              \
   }
 
 #if TM_OPEN_MPI
-#define COUNT(Name) \
-  if (tm_door.mode >= TM_REPORT) tm_count_other("MPI_" #Name)
-#define LEFT(Name, name, words)                              \
-  FORWARD(mpi_##name##_, pmpi_##name##_, words, COUNT(Name)) \
-  FORWARD(mpi_##name##_f08_, pmpi_##name##_f08_, words, COUNT(Name))
+#define BEGIN(Name)                                            \
+  if (tm_door.mode >= TM_REPORT) tm_count_other("MPI_" #Name); \
+  tm_native_begin()
+#define LEFT(Name, name, words)                                               \
+  FORWARD(mpi_##name##_, pmpi_##name##_, words, BEGIN(Name), tm_native_end()) \
+  FORWARD(mpi_##name##_f08_, pmpi_##name##_f08_, words, BEGIN(Name), tm_native_end())
 
 LEFT(Alltoallw, alltoallw, 10)
 LEFT(Ialltoallw, ialltoallw, 11)
@@ -511,7 +511,7 @@ LEFT(Ineighbor_alltoallv, ineighbor_alltoallv, 11)
 LEFT(Neighbor_alltoallw, neighbor_alltoallw, 10)
 LEFT(Ineighbor_alltoallw, ineighbor_alltoallw, 11)
 #else
-#define LEFT(name, words) FORWARD(mpi_##name##_f08_, pmpir_##name##_f08_, words, (void)0)
+#define LEFT(name, words) FORWARD(mpi_##name##_f08_, pmpir_##name##_f08_, words, tm_native_begin(), tm_native_end())
 
 LEFT(buffer_detach, 3)
 LEFT(comm_accept, 7)
@@ -546,13 +546,7 @@ LEFT(win_unlock_all, 2)
 LEFT(win_wait, 2)
 
 /* A program may poll with these. */
-#define POLLED(name, words)                                        \
-  __attribute__((weak)) extern void pmpir_##name##_f08_(P##words); \
-  TM_EXPORT extern void mpi_##name##_f08_(P##words);               \
-  void mpi_##name##_f08_(P##words) {                               \
-    tm_native_poll();                                              \
-    pmpir_##name##_f08_(A##words);                                 \
-  }
+#define POLLED(name, words) FORWARD(mpi_##name##_f08_, pmpir_##name##_f08_, words, tm_native_poll(), (void)0)
 
 POLLED(parrived, 4)
 POLLED(win_test, 3)
