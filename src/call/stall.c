@@ -14,6 +14,10 @@
 
 /* maximum number of polls of a fast-path call between two decisions whether to go on polling */
 #define POLLS_AT_ONCE 6u
+/* Where ranks share CPUs: number of polls before the rank looks for whom it waits; number if it waits for ranks of other CPUs
+ * only, and all ranks of its own have done their part: then a yield is of no use, and costs two switches. */
+#define POLLS_FIRST 1u
+#define POLLS_AFAR 32u
 
 /* Notes for which rank a wait waits now; if that has changed, the time so far counts for the rank before. */
 static void note_awaited(struct tutti_comm *comm, const struct tu_execution *e, struct tu_stall *s) {
@@ -24,13 +28,26 @@ static void note_awaited(struct tutti_comm *comm, const struct tu_execution *e, 
   s->run = e->teller ? e->teller->run : 0;
 }
 
+/* Polls for the call, `looks` times if it is not known that more or fewer polls are better. Returns true once the call is
+ * finished. */
+static bool poll_straight(const struct tutti_comm *comm, struct tu_execution *e, uint32_t looks) {
+  if (!tu_patience_knows_neighbours(comm)) return tu_execution_poll_straight(e, looks);
+  if (tu_execution_poll_straight(e, POLLS_FIRST)) return true;
+  if (e->unfit) return false;
+  switch (tu_execution_awaits_where(e, tu_core_watch.here)) {
+    case TU_AWAITS_HERE: return false;
+    case TU_AWAITS_AFAR: return tu_execution_poll_straight(e, POLLS_AFAR);
+    default: return tu_execution_poll_straight(e, looks);
+  }
+}
+
 bool tu_wait_straight(struct tutti_comm *comm, struct tu_execution *e) {
   const uint32_t looks = tu_patience_polls(comm), at_once = looks < POLLS_AT_ONCE ? looks : POLLS_AT_ONCE;
   struct tu_stall s = {.polls = looks};
-  if (tu_execution_poll_straight(e, looks)) return true;
+  if (poll_straight(comm, e, looks)) return true;
   while (!e->unfit && !atomic_load_explicit(&comm->wanted, memory_order_relaxed) && !tu_patience_ends(comm, &s)) {
     if (s.since) note_awaited(comm, e, &s);
-    if (!tu_execution_poll_straight(e, at_once)) continue;
+    if (!poll_straight(comm, e, at_once)) continue;
     tu_stats_count(comm, &s);
     return true;
   }

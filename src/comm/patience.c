@@ -2,7 +2,9 @@
  * library use these decisions.
  *
  * A wait has three phases:
- * 1. The rank polls, without reading the clock.
+ * 1. The rank polls, without reading the clock. On the fast path, a rank that shares its CPU polls once if it waits for a
+ *    rank of the same CPU, which cannot run meanwhile, and longer if all ranks of its CPU have done their part
+ *    (call/stall.c).
  * 2. If each rank has its own core, the rank polls for SPIN_NS more (in a job of several hosts: for SPIN_HOSTS_NS). It
  *    does not sleep yet, because a sleep and a wake-up take about 5 to 20 us, and the message may come any moment. If
  *    ranks share a core, the rank yields instead, because another rank may need the core. It yields up to 100 times, but
@@ -178,7 +180,7 @@ static void ask_kernel(const struct tutti_comm *comm, uint64_t now) {
   bool known = w->asked_at > 0 && blocked <= w->sleeps && wall_ns > here_ns;
   uint64_t lost_ns = known ? wall_ns - here_ns : 0;
   if (preempted > 0 && lost_ns >= LOST_NS && lost_ns * LOST_PART >= wall_ns) note_busy(comm, now);
-  tu_places_look(comm->transport, now, preempted > 0, false);
+  (void)tu_places_look(comm->transport, now, preempted > 0, false);
   w->asked_at = now;
   w->cpu_us = cpu_us;
   w->preempted = (uint64_t)u.ru_nivcsw;
@@ -237,21 +239,28 @@ static void judge_yield(const struct tutti_comm *comm, uint64_t now) {
   if (ask_others(comm->transport).worked_ns - w->others_worked < away_ns / 2) note_busy(comm, now);
 }
 
+/* Looks what the other ranks have published, and on which CPUs they wait. Each of them has written lines that may be in
+ * another core's cache, so it is done at most once in a while. */
+static void look_around(const struct tutti_comm *comm, uint64_t now) {
+  struct tu_core_watch *w = &tu_core_watch;
+  if (now - w->others_at >= WORK_NS) {
+    const struct others others = ask_others(comm->transport);
+    w->others_at = now;
+    w->others_worked = others.worked_ns;
+    if (others.busy_until > tu_max(now, w->busy_until)) be_busy(comm, others.busy_until);
+  }
+  if (now - w->placed_at < TU_PLACES_NS) return;
+  w->placed_at = now;
+  w->here = tu_places_look(comm->transport, now, true, true);
+}
+
 static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) {
   const struct tu_transport *t = comm->transport;
   /* again: the rank has only polled since its last yield. So the time since that yield shows whether another program
    * ran. */
   if (again) judge_yield(comm, now);
   begin_rest(t, now, again);
-  if (comm->patience.adapts) {
-    struct others others = ask_others(t);
-    tu_core_watch.others_worked = others.worked_ns;
-    if (others.busy_until > tu_max(now, tu_core_watch.busy_until)) be_busy(comm, others.busy_until);
-    if (now - tu_core_watch.placed_at >= TU_PLACES_NS) {
-      tu_core_watch.placed_at = now;
-      tu_places_look(t, now, true, true);
-    }
-  }
+  if (comm->patience.adapts) look_around(comm, now);
   tu_core_watch.yielded_at = now;
   sched_yield();
   judge_yield(comm, end_rest(t));

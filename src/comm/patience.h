@@ -50,10 +50,11 @@ struct tu_core_watch {
   uint64_t asked_at;
   uint64_t sleeps, slept_ns; /* number of the thread's voluntary sleeps since asked_at, and their total time in ns */
   uint64_t rested_at;        /* time when the thread's last yield or sleep ended, in ns; 0: none yet */
-  /* yielded_at: time when the last yield began. others_worked: total time that the other ranks had worked until then.
-   * Both in ns */
-  uint64_t yielded_at, others_worked;
+  /* yielded_at: time when the last yield began. others_worked: total time that the other ranks had worked until
+   * others_at, which is at most WORK_NS earlier. All in ns */
+  uint64_t yielded_at, others_worked, others_at;
   uint64_t placed_at; /* time when the thread last published its CPU before a yield, in ns */
+  uint64_t here;      /* the ranks that shared its CPU then, as tu_places_look returns them */
   /* what the kernel reported at asked_at: CPU time of the thread in us, and its numbers of involuntary (preempted) and
    * of voluntary (blocked) context switches */
   uint64_t cpu_us, preempted, blocked;
@@ -67,6 +68,10 @@ tutti_err tu_patience_init(struct tu_patience *patience, int spin_us, uint32_t s
 /* Returns the number of polls before the clock is read. */
 static inline uint32_t tu_patience_polls(const struct tutti_comm *comm) {
   return tu_core_watch.polls < comm->patience.polls ? tu_core_watch.polls : comm->patience.polls;
+}
+/* Returns true if ranks share CPUs, and this thread knows with which ones it shares its CPU (tu_core_watch.here). */
+static inline bool tu_patience_knows_neighbours(const struct tutti_comm *comm) {
+  return comm->share > 1 && comm->patience.adapts && tu_core_watch.placed_at > 0;
 }
 /* Returns the maximum duration of the next sleep of a wait, in ms. */
 int tu_patience_sleep_ms(const struct tutti_comm *comm, const struct tu_stall *stall);

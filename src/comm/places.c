@@ -19,15 +19,25 @@ void tu_places_note_busy(const struct tu_transport *t, uint64_t until) {
   atomic_store_explicit(&own->busy_until, until, memory_order_relaxed);
 }
 
-void tu_places_costs(const struct tu_transport *t, uint64_t now, bool avoids_busy, uint32_t cost[CPU_SETSIZE]) {
-  for (uint32_t i = 0; i < tu_min(t->ranks, TU_SEEN_RANKS); i++) {
-    const struct tu_slice_head *head = tu_transport_head(t, (t->rank + i) % t->ranks);
-    const uint32_t cpu = atomic_load_explicit(&head->cpu, memory_order_relaxed);
+/* Returns true if that rank waits now, on a CPU whose number is known. */
+static bool waits(const struct tu_slice_head *head, uint64_t now) {
+  const uint32_t cpu = atomic_load_explicit(&head->cpu, memory_order_relaxed);
+  return cpu > 0 && cpu <= CPUS && atomic_load_explicit(&head->cpu_at, memory_order_relaxed) + TU_FRESH_NS > now;
+}
+
+/* Returns the head of the rank that comes i ranks after this one. */
+static const struct tu_slice_head *head_after(const struct tu_transport *t, uint32_t i) {
+  return tu_transport_head(t, (t->rank + i) % t->ranks);
+}
+
+static uint32_t count_seen(const struct tu_transport *t) { return (uint32_t)tu_min(t->ranks, TU_SEEN_RANKS); }
+
+void tu_places_costs(const struct tu_transport *t, uint64_t now, bool crowded, uint32_t cost[CPU_SETSIZE]) {
+  for (uint32_t i = 0; i < count_seen(t); i++) {
+    const struct tu_slice_head *head = head_after(t, i);
     const uint32_t busy_cpu = atomic_load_explicit(&head->busy_cpu, memory_order_relaxed);
-    if (i > 0 && cpu > 0 && cpu <= CPUS &&
-        atomic_load_explicit(&head->cpu_at, memory_order_relaxed) + TU_FRESH_NS > now)
-      cost[cpu - 1]++;
-    if (avoids_busy && busy_cpu > 0 && busy_cpu <= CPUS &&
+    if (i > 0 && waits(head, now)) cost[atomic_load_explicit(&head->cpu, memory_order_relaxed) - 1]++;
+    if (crowded && busy_cpu > 0 && busy_cpu <= CPUS &&
         atomic_load_explicit(&head->busy_until, memory_order_relaxed) > now)
       cost[busy_cpu - 1] |= TU_BUSY_COST;
   }
@@ -44,7 +54,28 @@ uint32_t tu_places_best(const cpu_set_t *allowed, const uint32_t cost[CPU_SETSIZ
   return best;
 }
 
-/* Moves this thread from its CPU to `cpu`. `allowed` is its affinity, which it keeps. */
+uint32_t tu_places_own(const cpu_set_t *allowed, uint32_t rank) {
+  uint32_t cpu = 0;
+  for (uint32_t left = rank % (uint32_t)CPU_COUNT(allowed); !CPU_ISSET(cpu, allowed) || left > 0; cpu++)
+    left -= CPU_ISSET(cpu, allowed) != 0;
+  return cpu;
+}
+
+/* Returns true if all other ranks wait, all may use the same CPUs as this one, and no other program uses one of them. */
+static bool have_places(const struct tu_transport *t, uint64_t now, const cpu_set_t *allowed,
+                        const uint32_t cost[CPU_SETSIZE]) {
+  const uint64_t own = atomic_load_explicit(&tu_transport_head(t, t->rank)->allowed, memory_order_relaxed);
+  if (t->ranks > TU_SEEN_RANKS || t->ranks <= (uint32_t)CPU_COUNT(allowed)) return false;
+  for (uint32_t c = 0; c < CPUS; c++)
+    if (cost[c] >= TU_BUSY_COST) return false;
+  for (uint32_t i = 1; i < t->ranks; i++) {
+    const struct tu_slice_head *head = head_after(t, i);
+    if (!waits(head, now) || atomic_load_explicit(&head->allowed, memory_order_relaxed) != own) return false;
+  }
+  return true;
+}
+
+/* Moves this thread to `cpu`. `allowed` is its affinity, which it keeps. */
 static bool move_to(uint32_t cpu, const cpu_set_t *allowed) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -57,20 +88,35 @@ static bool move_to(uint32_t cpu, const cpu_set_t *allowed) {
   return true;
 }
 
-void tu_places_look(const struct tu_transport *t, uint64_t now, bool may_move, bool avoids_busy) {
+/* Moves this thread from its CPU to a better one, if there is one. Returns its CPU. */
+static uint32_t move_from(const struct tu_transport *t, uint64_t now, uint32_t cpu, bool crowded) {
   struct tu_slice_head *own = tu_transport_head(t, t->rank);
-  const uint32_t cpu = find_cpu();
-  if (cpu == CPUS) return;
-  atomic_store_explicit(&own->cpu, cpu + 1, memory_order_relaxed);
-  atomic_store_explicit(&own->cpu_at, now, memory_order_relaxed);
-  if (!may_move) return;
   uint32_t cost[CPU_SETSIZE] = {0};
   cpu_set_t allowed;
-  tu_places_costs(t, now, avoids_busy, cost);
-  if (cost[cpu] == 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  const uint32_t best = tu_places_best(&allowed, cost, cpu);
-  if (best == cpu) return;
+  tu_places_costs(t, now, crowded, cost);
+  if (cost[cpu] == 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpu;
+  atomic_store_explicit(&own->allowed, tu_hash(&allowed, sizeof allowed, TU_ALLOWED_SEED), memory_order_relaxed);
+  const uint32_t best = crowded && have_places(t, now, &allowed, cost) ? tu_places_own(&allowed, t->rank)
+                                                                       : tu_places_best(&allowed, cost, cpu);
+  if (best == cpu) return cpu;
   /* Before it moves, so that no other rank takes the same place meanwhile. */
   atomic_store_explicit(&own->cpu, best + 1, memory_order_relaxed);
-  if (!move_to(best, &allowed)) atomic_store_explicit(&own->cpu, cpu + 1, memory_order_relaxed);
+  if (move_to(best, &allowed)) return best;
+  atomic_store_explicit(&own->cpu, cpu + 1, memory_order_relaxed);
+  return cpu;
+}
+
+uint64_t tu_places_look(const struct tu_transport *t, uint64_t now, bool may_move, bool crowded) {
+  struct tu_slice_head *own = tu_transport_head(t, t->rank);
+  uint32_t cpu = find_cpu();
+  uint64_t here = 0;
+  if (cpu == CPUS) return 0;
+  atomic_store_explicit(&own->cpu, cpu + 1, memory_order_relaxed);
+  atomic_store_explicit(&own->cpu_at, now, memory_order_relaxed);
+  if (may_move) cpu = move_from(t, now, cpu, crowded);
+  for (uint32_t i = 1; i < count_seen(t); i++) {
+    const struct tu_slice_head *head = head_after(t, i);
+    if (waits(head, now) && atomic_load_explicit(&head->cpu, memory_order_relaxed) == cpu + 1) here |= UINT64_C(1) << i;
+  }
+  return here;
 }

@@ -61,6 +61,23 @@ static void which_cpu_is_best(void) {
   }
 }
 
+static void which_cpu_is_whose(void) {
+  const struct {
+    const char *allowed;
+    uint32_t cpus[4]; /* of ranks 0 to 3 */
+  } rows[] = {{"x", {0, 0, 0, 0}}, {"xx", {0, 1, 0, 1}}, {".x..xx", {1, 4, 5, 1}}, {"..xxxx", {2, 3, 4, 5}}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    for (uint32_t c = 0; rows[i].allowed[c]; c++)
+      if (rows[i].allowed[c] == 'x') CPU_SET(c, &allowed);
+    for (uint32_t r = 0; r < 4; r++) {
+      const uint32_t cpu = tu_places_own(&allowed, r);
+      CHECK(cpu == rows[i].cpus[r], "%s: rank %u has CPU %u", rows[i].allowed, r, cpu);
+    }
+  }
+}
+
 static void what_costs(void) {
   struct tu_transport *t[RANKS];
   uint32_t cost[CPU_SETSIZE] = {0};
@@ -72,13 +89,13 @@ static void what_costs(void) {
   put_busy(t[0], 7, NOW + 1); /* but what it has noticed does */
   put_busy(t[1], 5, NOW + 1);
   put_busy(t[2], 8, NOW); /* no longer */
-  for (int avoids = 0; avoids < 2; avoids++) {
-    const uint32_t busy = avoids ? TU_BUSY_COST : 0;
+  for (int crowded = 0; crowded < 2; crowded++) {
+    const uint32_t busy = crowded ? TU_BUSY_COST : 0;
     memset(cost, 0, sizeof cost);
-    tu_places_costs(t[0], NOW, avoids, cost);
+    tu_places_costs(t[0], NOW, crowded, cost);
     for (uint32_t c = 0; c < CPU_SETSIZE; c++) {
       const uint32_t expected = c == 5 ? busy | 1 : c == 7 ? busy : c == CPU_SETSIZE - 1;
-      CHECK(cost[c] == expected, "avoids %d: CPU %u costs %x", avoids, c, cost[c]);
+      CHECK(cost[c] == expected, "crowded %d: CPU %u costs %x", crowded, c, cost[c]);
     }
   }
   close_loop(t);
@@ -126,6 +143,66 @@ static void moves_and_keeps_its_affinity(void) {
   close_loop(t);
 }
 
+/* Rank 1 waits on the first of two CPUs, with rank 0. Does it go to its own place, the second one? */
+static void ranks_that_share_cpus_take_their_places(void) {
+  enum { FIRST, SECOND };
+  static const struct {
+    const char *what;
+    bool crowded, may_move;
+    uint32_t cpu[RANKS];
+    uint32_t late;   /* this rank does not wait now; 1: all do */
+    uint32_t bound;  /* this rank may use other CPUs; 1: none */
+    uint32_t beside; /* other programs use this CPU; 2: none */
+    uint32_t goes;
+  } rows[] = {
+      {"all wait", true, true, {FIRST, FIRST, SECOND, SECOND}, 1, 1, 2, SECOND},
+      {"at its place", true, true, {FIRST, SECOND, FIRST, SECOND}, 1, 1, 2, SECOND},
+      {"more of them there", true, true, {SECOND, FIRST, SECOND, FIRST}, 1, 1, 2, SECOND},
+      {"each has a CPU", false, true, {FIRST, FIRST, SECOND, SECOND}, 1, 1, 2, FIRST},
+      {"one computes", true, true, {FIRST, FIRST, SECOND, SECOND}, 0, 1, 2, FIRST},
+      {"one is bound", true, true, {FIRST, FIRST, SECOND, SECOND}, 1, 3, 2, FIRST},
+      {"other programs there", true, true, {FIRST, FIRST, SECOND, SECOND}, 1, 1, SECOND, FIRST},
+      {"other programs here", true, true, {FIRST, FIRST, FIRST, SECOND}, 1, 1, FIRST, SECOND},
+      {"may not move", true, false, {FIRST, FIRST, SECOND, SECOND}, 1, 1, 2, FIRST},
+  };
+  cpu_set_t all, both, after;
+  uint32_t cpus[2];
+  tu_assert(sched_getaffinity(0, sizeof all, &all) == 0);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct tu_transport *t[RANKS];
+    if (!begin_on_first(&all, cpus, &both)) {
+      SKIP("one CPU only");
+      break;
+    }
+    open_loop(t);
+    for (uint32_t r = 0; r < RANKS; r++) {
+      if (r != 1) put(t[r], cpus[rows[i].cpu[r]], r == rows[i].late ? NOW - 2 * TU_FRESH_NS : NOW);
+      const uint64_t allowed = tu_hash(&both, sizeof both, TU_ALLOWED_SEED);
+      atomic_store(&tu_transport_head(t[r], r)->allowed, r == rows[i].bound ? ~allowed : allowed);
+    }
+    if (rows[i].beside < 2) put_busy(t[3], cpus[rows[i].beside], NOW + 1);
+    /* the kernel may move the thread at any time: then the row says nothing */
+    cpu_set_t start;
+    CPU_ZERO(&start);
+    CPU_SET(cpus[rows[i].cpu[1]], &start);
+    tu_assert(sched_setaffinity(0, sizeof start, &start) == 0 && sched_setaffinity(0, sizeof both, &both) == 0);
+    const uint32_t before = (uint32_t)sched_getcpu();
+    const uint64_t here = tu_places_look(t[1], NOW, rows[i].may_move, rows[i].crowded);
+    const uint32_t cpu = published(t[1]);
+    if (before != cpus[rows[i].cpu[1]]) {
+      printf("  %s: moved by the kernel\n", rows[i].what);
+    } else CHECK(cpu == cpus[rows[i].goes], "%s: it waits on CPU %u", rows[i].what, cpu);
+    CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&after, &both), "its affinity has changed");
+    for (uint32_t after_it = 1; after_it < RANKS; after_it++) {
+      const uint32_t r = (1 + after_it) % RANKS;
+      const bool shares = r != rows[i].late && cpus[rows[i].cpu[r]] == cpu;
+      CHECK((here >> after_it & 1) == shares, "%s: rank %u is%s here", rows[i].what, r, shares ? "" : " not");
+    }
+    close_loop(t);
+  }
+  tu_assert(sched_setaffinity(0, sizeof all, &all) == 0);
+}
+
 static void a_bound_rank_stays(void) {
   struct tu_transport *t[RANKS];
   cpu_set_t all, one, after;
@@ -164,6 +241,8 @@ static void who_may_not_move_stays(void) {
 
 int main(int argc, char **argv) {
   const struct test tests[] = {{"which_cpu_is_best", which_cpu_is_best},
+                               {"which_cpu_is_whose", which_cpu_is_whose},
+                               {"ranks_that_share_cpus_take_their_places", ranks_that_share_cpus_take_their_places},
                                {"what_costs", what_costs},
                                {"moves_and_keeps_its_affinity", moves_and_keeps_its_affinity},
                                {"a_bound_rank_stays", a_bound_rank_stays},

@@ -158,6 +158,14 @@ void tu_execution_start_straight(struct tu_execution *e, uint64_t tag);
 bool tu_execution_poll_straight(struct tu_execution *e, uint32_t looks);
 /* Leaves the fast path. From now on, tu_execution_poll advances the run. */
 void tu_execution_leave_straight(struct tu_execution *e);
+/* Whose messages or credits an execution on the fast path waits for, seen from the CPU of this rank. */
+enum tu_awaits {
+  TU_AWAITS_HERE, /* of a rank that shares this CPU, and so cannot run now */
+  TU_AWAITS_AFAR, /* of ranks of other CPUs only; all ranks that share this one have sent what this rank gets */
+  TU_AWAITS_OTHER /* anything else: for example, this rank has more to send, or does not hear of a rank of its CPU */
+};
+/* here: the ranks that share this CPU, as tu_places_look returns them. */
+enum tu_awaits tu_execution_awaits_where(const struct tu_execution *e, uint64_t here);
 /* Returns the rank for whose message or credit an execution on the fast path waits now; TU_NONE: for none. */
 uint32_t tu_execution_awaits_straight(const struct tu_execution *e);
 

@@ -429,12 +429,12 @@ static void long_messages(void) {
 
 /* ---- slices, and the fast path ---- */
 
-/* Prepares a game of calls of `direct` with blocks of `items` items, in slots of 8 KiB. Ranks that only send may send slices of
- * 1 KiB. */
-static struct game *prepare_direct(tutti_collective collective, uint32_t ranks, uint32_t credits, size_t items) {
+/* Prepares a game of calls with blocks of `items` items, in slots of 8 KiB. Ranks that only send may send slices of 1 KiB. */
+static struct game *prepare_calls(tutti_collective collective, const char *algorithm, uint32_t ranks, uint32_t credits,
+                                  size_t items) {
   enum { SLOT = 8192 };
   struct game *g = tu_allocate(1, sizeof *g);
-  struct tu_build what = {.algorithm = tu_algorithm_find(collective, "direct"), .ranks = ranks, .rank = TU_ALL_RANKS};
+  struct tu_build what = {.algorithm = tu_algorithm_find(collective, algorithm), .ranks = ranks, .rank = TU_ALL_RANKS};
   struct tu_plan *plan = tu_plan_build(&what);
   for (uint32_t rank = 0; rank < ranks; rank++) g->plans[rank] = plan;
   g->one_for_all = g->in_builder_order = true;
@@ -456,7 +456,7 @@ static void slices_of_one_way(void) {
     size_t items, slices;
   } rows[] = {{64, 1}, {128, 1}, {129, 2}, {512, 4}, {1024, 8}, {2048, 8}, {8192, 8}, {16384, 16}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    struct game *g = prepare_direct(TUTTI_BROADCAST, 2, 8, rows[i].items);
+    struct game *g = prepare_calls(TUTTI_BROADCAST, "direct", 2, 8, rows[i].items);
     for (uint32_t rank = 0; rank < 2; rank++) prepare(g, 0, rank);
     const struct tu_program *sends = g->parts[0][0].program, *receives = g->parts[0][1].program;
     const size_t bytes = rows[i].items * sizeof(int64_t), slices = (bytes + sends->slot_bytes - 1) / sends->slot_bytes;
@@ -470,6 +470,21 @@ static void slices_of_one_way(void) {
     close_world(g);
     free(g);
   }
+}
+
+/* Plays the first call, which finds the channels, and sets up the second one. */
+static void prepare_second(struct game *g, uint32_t ranks, uint64_t *seed) {
+  for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, 0, rank);
+  CHECK(play(g, seed), "the first call is stuck");
+  for (uint32_t rank = 0; rank < ranks; rank++) set_up(g, 1, rank);
+}
+
+static struct tu_execution *start_straight(struct game *g, uint32_t call, uint32_t rank) {
+  struct part *p = &g->parts[call][rank];
+  tu_assert(p->program->order && tu_execution_goes_straight(&p->execution, p->in, p->out));
+  tu_assert(tu_execution_prepare_straight(&p->execution, p->in, p->out));
+  tu_execution_start_straight(&p->execution, call + 1);
+  return &p->execution;
 }
 
 /* Runs the second call on the fast path: with few credits, its message of four slices comes bit by bit. A rank may leave the
@@ -496,17 +511,13 @@ static void slices_on_the_fast_path(void) {
   uint64_t seed = test_seed();
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const uint32_t ranks = rows[i].ranks;
-    struct game *g = prepare_direct(rows[i].collective, ranks, rows[i].credits, ITEMS);
-    for (uint32_t rank = 0; rank < ranks; rank++) prepare(g, 0, rank);
-    CHECK(play(g, &seed), "%s: the first call is stuck", rows[i].what);
+    struct game *g = prepare_calls(rows[i].collective, "direct", ranks, rows[i].credits, ITEMS);
+    prepare_second(g, ranks, &seed);
     bool finished[3] = {false}, left[3] = {false}, unfit = false;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-      set_up(g, 1, rank);
-      struct part *p = &g->parts[1][rank];
-      if (p->program->sends_only) p->execution.slot_bytes = 1024; /* also if there are fewer credits than slices */
-      tu_assert(p->program->order && tu_execution_goes_straight(&p->execution, p->in, p->out));
-      tu_assert(tu_execution_prepare_straight(&p->execution, p->in, p->out));
-      tu_execution_start_straight(&p->execution, 2);
+      /* also if there are fewer credits than slices */
+      if (g->parts[1][rank].program->sends_only) g->parts[1][rank].execution.slot_bytes = 1024;
+      start_straight(g, 1, rank);
     }
     for (int round = 0; round < ROUNDS; round++)
       for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -525,6 +536,87 @@ static void slices_on_the_fast_path(void) {
       CHECK(left[rank] == (rows[i].leaves[rank] || (rows[i].unfit && rank == 0)), "%s: rank %u", rows[i].what, rank);
       if (finished[rank]) judge(g, 1, rank);
     }
+    close_world(g);
+    free(g);
+  }
+}
+
+/* A rank of four waits: for whom, seen from its CPU? */
+static void for_whom_the_fast_path_waits(void) {
+  enum { ALL = 4, LONG = 512 };
+  static const char *const names[] = {
+      [TU_AWAITS_HERE] = "here", [TU_AWAITS_AFAR] = "afar", [TU_AWAITS_OTHER] = "other"};
+  static const struct {
+    const char *what;
+    tutti_collective collective;
+    const char *algorithm;
+    uint32_t waits; /* the rank that waits */
+    uint64_t here;  /* as in tu_execution_awaits_where: bit i: the rank that comes i ranks after it */
+    uint32_t come;  /* bit r: rank r has started, and polled once */
+    size_t items;
+    enum tu_awaits awaits;
+  } rows[] = {
+      {"no rank has come", TUTTI_ALLGATHER, "direct", 0, 1 << 2, 0, 4, TU_AWAITS_HERE},
+      {"the others have", TUTTI_ALLGATHER, "direct", 0, 1 << 2, 1 << 1 | 1 << 3, 4, TU_AWAITS_HERE},
+      {"the one here has", TUTTI_ALLGATHER, "direct", 0, 1 << 2, 1 << 2, 4, TU_AWAITS_AFAR},
+      {"rank 0, after rank 3", TUTTI_ALLGATHER, "direct", 3, 1 << 1, 1 << 0, 4, TU_AWAITS_AFAR},
+      {"rank 1, after rank 3", TUTTI_ALLGATHER, "direct", 3, 1 << 2, 1 << 0, 4, TU_AWAITS_HERE},
+      {"one of two here", TUTTI_ALLGATHER, "direct", 0, 1 << 1 | 1 << 2, 1 << 2, 4, TU_AWAITS_HERE},
+      {"alone", TUTTI_ALLGATHER, "direct", 0, 0, 1 << 2, 4, TU_AWAITS_AFAR},
+      {"messages that are used together", TUTTI_ALLREDUCE, "direct", 0, 1 << 2, 1 << 2, 4, TU_AWAITS_AFAR},
+      {"no bytes", TUTTI_BARRIER, "direct", 0, 1 << 3, 1 << 3, 4, TU_AWAITS_AFAR},
+      {"long messages", TUTTI_ALLGATHER, "direct", 0, 1 << 2, 1 << 2, LONG, TU_AWAITS_OTHER},
+      {"the root is here", TUTTI_BROADCAST, "direct", 2, 1 << 2, 0, 4, TU_AWAITS_HERE},
+      {"the root is elsewhere", TUTTI_BROADCAST, "direct", 2, 1 << 1, 1 << 3, 4, TU_AWAITS_OTHER},
+      {"more to send", TUTTI_SCAN, "chain", 2, 0, 0, 4, TU_AWAITS_OTHER},
+      {"nothing more to send", TUTTI_SCAN, "chain", 3, 0, 0, 4, TU_AWAITS_AFAR},
+      {"a neighbour here, more to send", TUTTI_SCAN, "chain", 2, 1 << 3, 0, 4, TU_AWAITS_HERE},
+  };
+  uint64_t seed = test_seed();
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct game *g = prepare_calls(rows[i].collective, rows[i].algorithm, ALL, 8, rows[i].items);
+    prepare_second(g, ALL, &seed);
+    for (uint32_t rank = 0; rank < ALL; rank++) {
+      struct tu_execution *e = start_straight(g, 1, rank);
+      if (rows[i].come >> rank & 1) tu_execution_poll_straight(e, 0);
+    }
+    struct tu_execution *e = &g->parts[1][rows[i].waits].execution;
+    CHECK(!tu_execution_poll_straight(e, 0), "%s: finished", rows[i].what);
+    const enum tu_awaits awaits = tu_execution_awaits_where(e, rows[i].here);
+    CHECK(awaits == rows[i].awaits, "%s: %s, expected %s", rows[i].what, names[awaits], names[rows[i].awaits]);
+    bool open = true;
+    for (int round = 0; round < 100 && open; round++) {
+      open = false;
+      for (uint32_t rank = 0; rank < ALL; rank++) open |= !tu_execution_poll_straight(&g->parts[1][rank].execution, 0);
+    }
+    CHECK(!open, "%s: stuck", rows[i].what);
+    for (uint32_t rank = 0; rank < ALL; rank++) judge(g, 1, rank);
+    close_world(g);
+    free(g);
+  }
+}
+
+/* A root waits for the credits of receivers that have not taken its last message. */
+static void a_root_waits_for_credits(void) {
+  enum { ALL = 3 };
+  static const struct {
+    uint32_t taken; /* bit r: rank r has taken the first message */
+    uint64_t here;
+    enum tu_awaits awaits;
+  } rows[] = {{0, 1 << 1, TU_AWAITS_HERE},
+              {1 << 2, 1 << 1, TU_AWAITS_HERE},
+              {1 << 1, 1 << 1, TU_AWAITS_OTHER},
+              {0, 0, TU_AWAITS_OTHER}};
+  uint64_t seed = test_seed();
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct game *g = prepare_calls(TUTTI_BROADCAST, "direct", ALL, 1, 4);
+    prepare_second(g, ALL, &seed);
+    for (uint32_t rank = 0; rank < ALL; rank++)
+      if (rank == 0 || rows[i].taken >> rank & 1) tu_assert(tu_execution_poll_straight(start_straight(g, 1, rank), 0));
+    struct tu_execution *root = start_straight(g, 1, 0);
+    CHECK(!tu_execution_poll_straight(root, 0), "row %zu: sent", i);
+    CHECK(tu_execution_awaits_where(root, rows[i].here) == rows[i].awaits, "row %zu: awaits %d", i,
+          tu_execution_awaits_where(root, rows[i].here));
     close_world(g);
     free(g);
   }
@@ -636,6 +728,8 @@ static const struct test tests[] = {
     {"long_messages", long_messages},
     {"slices_of_one_way", slices_of_one_way},
     {"slices_on_the_fast_path", slices_on_the_fast_path},
+    {"for_whom_the_fast_path_waits", for_whom_the_fast_path_waits},
+    {"a_root_waits_for_credits", a_root_waits_for_credits},
 };
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

@@ -71,6 +71,10 @@ struct tu_plate {
 };
 
 /* The head of a rank's slice (its part of the segment): state that all ranks of the segment can read. */
+/* A rank considers how at most this many ranks of its host, itself included, use their CPUs. On a host with more ranks, these
+ * are the rank itself and those that follow it in rank order. */
+#define TU_SEEN_RANKS 64u
+
 struct tu_slice_head {
   struct tu_plate plate;
   struct tu_bell bell;
@@ -92,6 +96,7 @@ struct tu_slice_head {
   /* where the rank's waiting thread ran at the time cpu_at (ns), for comm/places.h; CPU numbers plus 1, 0: not known */
   _Atomic uint64_t cpu_at;
   _Atomic uint32_t cpu, busy_cpu;
+  _Atomic uint64_t allowed; /* hash of the set of CPUs on which that thread may run; 0: not known */
   struct tu_waits_note waits[TU_WAITS_THREADS];
   /* Nonzero: the rank has closed its endpoint before it had a communicator. `reason` contains the reason. */
   _Atomic uint32_t gave_up;
