@@ -56,8 +56,9 @@ void tu_peer_memory_ask(struct tu_transport *t) {
 }
 
 bool tu_peer_memory_is_readable(const void *memory, size_t bytes) {
-  unsigned char byte;
-  const uintptr_t first = (uintptr_t)memory;
-  const uint32_t pid = (uint32_t)getpid();
-  return prctl(PR_GET_DUMPABLE) == 1 && read_from(pid, first, &byte, 1) && read_from(pid, first + bytes - 1, &byte, 1);
+  unsigned char *first, both[2];
+  memcpy(&first, &memory, sizeof first);
+  const struct iovec here = {.iov_base = both, .iov_len = sizeof both};
+  const struct iovec there[] = {{.iov_base = first, .iov_len = 1}, {.iov_base = first + bytes - 1, .iov_len = 1}};
+  return prctl(PR_GET_DUMPABLE) == 1 && process_vm_readv(getpid(), &here, 1, there, 2, 0) == sizeof both;
 }
