@@ -3,6 +3,11 @@
  * call fastest. */
 #include "door.h"
 
+/* Where the blocks of a buffer lie, in bytes. */
+struct blocks {
+  size_t counts[TM_FEW_RANKS], offsets[TM_FEW_RANKS];
+};
+
 /* A call of tutti that needs no job. */
 struct short_call {
   tutti_collective collective;
@@ -12,6 +17,7 @@ struct short_call {
   tutti_datatype type;
   tutti_op op;
   uint32_t root;
+  struct blocks sent, received; /* not set unless the collective has counts for this side */
 };
 
 /* Returns the buffer as tutti names it. */
@@ -61,7 +67,13 @@ static bool are_apart(const char *a, size_t a_bytes, const char *b, size_t b_byt
 
 static bool set_move(struct short_call *s, tutti_collective collective, const char *in, char *out, size_t bytes,
                      int root) {
-  *s = (struct short_call){collective, in, out, bytes, TUTTI_U8, TUTTI_SUM, (uint32_t)root};
+  s->collective = collective;
+  s->in = in;
+  s->out = out;
+  s->count = bytes;
+  s->type = TUTTI_U8;
+  s->op = TUTTI_SUM;
+  s->root = (uint32_t)root;
   return true;
 }
 
@@ -111,6 +123,36 @@ static bool find_scatter(const struct tm_call *c, const struct tm_comm *k, struc
   return set_move(s, TUTTI_SCATTER, in, out, bytes, c->root);
 }
 
+/* The same for a side with counts and displacements. */
+static bool find_blocks(const struct tm_call *c, const struct tm_side *s, uint32_t ranks, char **data,
+                        struct blocks *blocks) {
+  const struct tm_type *t = tm_type_find(s->type);
+  if (!t || !t->dense) return false;
+  *data = (char *)s->target + t->first;
+  for (uint32_t i = 0; i < ranks; i++) {
+    const MPI_Count count = tm_count(c, s, i);
+    const MPI_Aint displ = tm_displ(c, s, i);
+    if (count < 0 || displ < 0) return false;
+    blocks->counts[i] = (size_t)count * t->size;
+    blocks->offsets[i] = (size_t)displ * t->size;
+  }
+  return true;
+}
+
+/* A collective without a root that moves blocks of different sizes. If the two sides disagree on this rank's own block, a job
+ * finds what to do. */
+static bool find_exchange_by_counts(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
+  char *in, *out;
+  size_t bytes = 0;
+  if (k->ranks > TM_FEW_RANKS || c->send.buffer == MPI_IN_PLACE) return false;
+  if (!find_blocks(c, &c->recv, k->ranks, &out, &s->received)) return false;
+  if (c->kind == TM_Allgatherv)
+    return find_side(&c->send, &in, &bytes) && bytes == s->received.counts[k->rank] &&
+           set_move(s, TUTTI_ALLGATHERV, in, out, bytes, 0);
+  return find_blocks(c, &c->send, k->ranks, &in, &s->sent) && s->sent.counts[k->rank] == s->received.counts[k->rank] &&
+         set_move(s, TUTTI_ALLTOALLV, in, out, 0, 0);
+}
+
 static inline bool find_short(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
   switch (c->kind) {
     case TM_Bcast: return find_broadcast(c, k, s);
@@ -119,6 +161,8 @@ static inline bool find_short(const struct tm_call *c, const struct tm_comm *k, 
     case TM_Scatter: return find_scatter(c, k, s);
     case TM_Allgather:
     case TM_Alltoall: return find_exchange(c, k, s);
+    case TM_Allgatherv:
+    case TM_Alltoallv: return find_exchange_by_counts(c, k, s);
     default: return tm_reduces(c->kind) && find_reduction(c, k, s);
   }
 }
@@ -137,6 +181,13 @@ bool tm_run_short(const struct tm_call *c, const struct tm_comm *k, tutti_err *e
     case TUTTI_SCATTER: *err = tutti_scatter(k->tutti, s.in, s.out, s.count, s.type, s.root); return true;
     case TUTTI_ALLGATHER: *err = tutti_allgather(k->tutti, s.in, s.out, s.count, s.type); return true;
     case TUTTI_ALLTOALL: *err = tutti_alltoall(k->tutti, s.in, s.out, s.count, s.type); return true;
+    case TUTTI_ALLGATHERV:
+      *err = tutti_allgatherv(k->tutti, s.in, s.out, s.received.counts, s.received.offsets, s.type);
+      return true;
+    case TUTTI_ALLTOALLV:
+      *err = tutti_alltoallv(k->tutti, s.in, s.sent.counts, s.sent.offsets, s.out, s.received.counts,
+                             s.received.offsets, s.type);
+      return true;
     default: *err = tutti_barrier(k->tutti); return true;
   }
 }
@@ -144,14 +195,18 @@ bool tm_run_short(const struct tm_call *c, const struct tm_comm *k, tutti_err *e
 bool tm_start_short(const struct tm_call *c, const struct tm_comm *k, tutti_request **request, tutti_err *err) {
   struct short_call s;
   if (!find_short(c, k, &s)) return false;
-  *err = tutti_start(k->tutti,
-                     &(tutti_call){.collective = s.collective,
-                                   .send = s.in,
-                                   .recv = s.out,
-                                   .count = s.count,
-                                   .type = s.type,
-                                   .op = s.op,
-                                   .root = s.root},
-                     request);
+  tutti_call call = {.collective = s.collective,
+                     .send = s.in,
+                     .recv = s.out,
+                     .count = s.count,
+                     .type = s.type,
+                     .op = s.op,
+                     .root = s.root};
+  if (s.collective == TUTTI_ALLGATHERV) call.counts = s.received.counts, call.offsets = s.received.offsets;
+  if (s.collective == TUTTI_ALLTOALLV) {
+    call.counts = s.sent.counts, call.offsets = s.sent.offsets;
+    call.recv_counts = s.received.counts, call.recv_offsets = s.received.offsets;
+  }
+  *err = tutti_start(k->tutti, &call, request);
   return true;
 }
