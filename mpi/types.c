@@ -25,16 +25,24 @@ static bool has_native(enum tm_class class, size_t size, bool is_signed, tutti_d
   return true;
 }
 
-/* Returns true if the bytes of an item, packed, are those from its first byte on, in the same order. */
+/* Returns true if an item whose bytes are those of `memory`, packed, has the same bytes in the same order. */
+static bool packs_alike(MPI_Datatype type, const struct tm_type *t, const char *memory, char *packed) {
+  int at = 0;
+  return PMPI_Pack(memory - t->first, 1, type, packed, (int)t->size, &at, MPI_COMM_SELF) == MPI_SUCCESS &&
+         (size_t)at == t->size && memcmp(memory, packed, t->size) == 0;
+}
+
+/* Returns true if the bytes of an item, packed, are those from its first byte on, in the same order. Packs the number of each
+ * byte, first the low 8 bits of all numbers, then the next ones: so a byte that comes from elsewhere is seen. */
 static bool is_solid(MPI_Datatype type, const struct tm_type *t) {
   if ((MPI_Aint)t->size != t->span || t->size > SOLID_BYTES_MAX) return false;
   char *memory = malloc(2 * t->size + 1), *packed = memory + t->size;
   if (!memory) return false;
-  uint32_t state = 1;
-  for (size_t i = 0; i < t->size; i++) memory[i] = (char)((state = state * 1664525 + 1013904223) >> 24);
-  int at = 0;
-  const bool done = PMPI_Pack(memory - t->first, 1, type, packed, (int)t->size, &at, MPI_COMM_SELF) == MPI_SUCCESS;
-  const bool solid = done && (size_t)at == t->size && memcmp(memory, packed, t->size) == 0;
+  bool solid = true;
+  for (uint32_t shift = 0; solid && (t->size - 1) >> shift > 0; shift += 8) {
+    for (size_t i = 0; i < t->size; i++) memory[i] = (char)(i >> shift);
+    solid = packs_alike(type, t, memory, packed);
+  }
   free(memory);
   return solid;
 }

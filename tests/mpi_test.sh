@@ -62,7 +62,7 @@ MPI_Iallreduce                          3  routed|MPI_Iallreduce                
 test_report_counts_what_is_routed_and_what_is_left() { each counted; }
 
 verified() {
-  door 0 --verify "$1" 2 "./cases.$1" counts left memory strided
+  door 0 --verify "$1" 2 "./cases.$1" counts left memory strided swapped
   has "$1" "$err" " results compared, 0 differences"
   door 0 --verify "$1" 2 "./cases.$1" wrong
   has_facts "$1" "$err" "verify: MPI_Allreduce of 2 ranks: byte|2 results compared, 2 differences"

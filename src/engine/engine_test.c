@@ -596,6 +596,31 @@ static void for_whom_the_fast_path_waits(void) {
   }
 }
 
+/* Rank 2 of a ring waits for its last message. It has heard of rank 1 only, twice. */
+static void one_neighbour_does_not_speak_for_others(void) {
+  enum { ALL = 4 };
+  static const struct {
+    uint64_t here;
+    enum tu_awaits awaits;
+  } rows[] = {{1 << 2, TU_AWAITS_OTHER}, {1 << 3, TU_AWAITS_HERE}, {0, TU_AWAITS_AFAR}};
+  uint64_t seed = test_seed();
+  struct game *g = prepare_calls(TUTTI_ALLGATHER, "bucket", ALL, 8, 4);
+  prepare_second(g, ALL, &seed);
+  for (uint32_t rank = 0; rank < ALL; rank++) (void)start_straight(g, 1, rank);
+  struct tu_execution *e = &g->parts[1][2].execution;
+  const uint32_t last = e->program->instruction_count - 1;
+  /* each rank before the one of which it receives, so one step at a time */
+  for (int round = 0; round < 100 && e->head < last; round++)
+    for (uint32_t rank = ALL; rank-- > 0;) (void)tu_execution_poll_straight(&g->parts[1][rank].execution, 0);
+  CHECK(e->head == last, "instruction %u of %u", e->head, last);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const enum tu_awaits awaits = tu_execution_awaits_where(e, rows[i].here);
+    CHECK(awaits == rows[i].awaits, "row %zu: awaits %d, expected %d", i, awaits, rows[i].awaits);
+  }
+  close_world(g);
+  free(g);
+}
+
 /* A root waits for the credits of receivers that have not taken its last message. */
 static void a_root_waits_for_credits(void) {
   enum { ALL = 3 };
@@ -729,6 +754,7 @@ static const struct test tests[] = {
     {"slices_of_one_way", slices_of_one_way},
     {"slices_on_the_fast_path", slices_on_the_fast_path},
     {"for_whom_the_fast_path_waits", for_whom_the_fast_path_waits},
+    {"one_neighbour_does_not_speak_for_others", one_neighbour_does_not_speak_for_others},
     {"a_root_waits_for_credits", a_root_waits_for_credits},
 };
 

@@ -334,22 +334,22 @@ uint32_t tu_execution_awaits_straight(const struct tu_execution *e) {
 /* Longer messages take other ranks longer than a rank of this CPU needs for something else. */
 #define SOON_BYTES 2048u
 
-/* Returns true if the rank with that bell is one of `here`. */
-static bool is_here(const struct tu_execution *e, uint32_t bell, uint64_t here) {
+/* Returns the bit of the rank with that bell in a set like `here`; 0: it has none. */
+static uint64_t bit_of(const struct tu_execution *e, uint32_t bell) {
   const struct tu_transport *t = e->mover->transport;
   const uint32_t after = bell - t->rank + (bell < t->rank ? t->ranks : 0);
-  return after < TU_SEEN_RANKS && (here >> after & 1) != 0;
+  return after < TU_SEEN_RANKS ? UINT64_C(1) << after : 0;
 }
 
 static enum tu_awaits awaited_by_send(const struct tu_execution *e, const struct tu_hop *hop, uint64_t here) {
   for (uint32_t i = 0; i < hop->end_count; i++)
-    if (!tu_sender_ready(hop->ends[i].sender) && is_here(e, hop->ends[i].sender->bell, here)) return TU_AWAITS_HERE;
+    if (!tu_sender_ready(hop->ends[i].sender) && (bit_of(e, hop->ends[i].sender->bell) & here)) return TU_AWAITS_HERE;
   return TU_AWAITS_OTHER;
 }
 
 enum tu_awaits tu_execution_awaits_where(const struct tu_execution *e, uint64_t here) {
   const uint32_t count = e->program->instruction_count;
-  uint32_t heard = 0; /* number of messages of ranks of this CPU that have come */
+  uint64_t silent = here; /* the ranks of this CPU of which no message has come */
   if (count > SEARCHED || e->program->longest_bytes > SOON_BYTES) return TU_AWAITS_OTHER;
   for (uint32_t i = 0; i < count; i++) {
     const struct tu_hop *hop = &e->hops[i];
@@ -358,13 +358,14 @@ enum tu_awaits tu_execution_awaits_where(const struct tu_execution *e, uint64_t 
       return i == e->head ? awaited_by_send(e, hop, here) : TU_AWAITS_OTHER;
     for (uint32_t k = 0; k < hop->end_count; k++) {
       struct tu_receiver *r = hop->ends[k].receiver;
-      if (!is_here(e, r->bell, here)) continue;
+      const uint64_t bit = bit_of(e, r->bell);
+      if (!(bit & here)) continue;
       const struct tu_line *line = i >= e->head && r->lines ? tu_receiver_line(r) : NULL;
       if (i >= e->head && !line) return TU_AWAITS_HERE;
-      heard += i < e->head || line->bytes == hop->bytes;
+      if (i < e->head || line->bytes == hop->bytes) silent &= ~bit;
     }
   }
-  return heard < (uint32_t)__builtin_popcountll(here) ? TU_AWAITS_OTHER : TU_AWAITS_AFAR;
+  return silent ? TU_AWAITS_OTHER : TU_AWAITS_AFAR;
 }
 
 /* ---- leaving the fast path ---- */

@@ -216,6 +216,32 @@ static void strided(void) {
   MPI_Type_free(&column);
 }
 
+/* Sends `bytes` bytes of which two change places, and receives them as they come. */
+static void swap(int bytes, int first, int second) {
+  unsigned char in[1024], out[64 * 1024];
+  int places[1024];
+  MPI_Datatype type;
+  for (int i = 0; i < bytes; i++) in[i] = (unsigned char)(i + i / 256 + rank), places[i] = i;
+  places[first] = second;
+  places[second] = first;
+  MPI_Type_create_indexed_block(bytes, 1, places, MPI_BYTE, &type);
+  MPI_Type_commit(&type);
+  MPI_Allgather(in, 1, type, out, bytes, MPI_BYTE, MPI_COMM_WORLD);
+  for (int i = 0; i < ranks * bytes; i++) {
+    const int place = places[i % bytes];
+    NEED(out[i] == (unsigned char)(place + place / 256 + i / bytes));
+  }
+  MPI_Type_free(&type);
+}
+
+/* Derived datatypes without gaps whose bytes are not in order. */
+static void swapped(void) {
+  for (int second = 1; second < 24; second++)
+    for (int first = 0; first < second; first++) swap(24, first, second);
+  swap(600, 3, 3 + 256);
+  swap(600, 80, 80 + 512);
+}
+
 /* The MPI calls this at the beginning of its own MPI_Finalize, when the door is closed. */
 static int on_finalize(MPI_Comm comm, int key, void *value, void *state) {
   (void)comm, (void)key, (void)value, (void)state;
@@ -235,7 +261,7 @@ int main(int argc, char **argv) {
     void (*run)(void);
   } cases[] = {{"counts", counts},   {"left", left}, {"errors", errors},     {"wrong", wrong},
                {"memory", memory},   {"many", many}, {"progress", progress}, {"between", between},
-               {"strided", strided}, {"ends", ends}};
+               {"strided", strided}, {"ends", ends}, {"swapped", swapped}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

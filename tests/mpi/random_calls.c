@@ -212,7 +212,7 @@ static void draw_agreed(struct call *c, struct random *r) {
   draw_lengths(c, r);
   c->empty = (int)rp_below(r, 4);
   if (kinds[c->kind].reduces) c->operation = rp_any_operation(r, &c->row);
-  else c->row = rp_any_row(r);
+  else c->row = rp_any_row(r, c->strict);
   c->real = c->real && c->row->class == OF_FLOAT;
 }
 
@@ -527,8 +527,8 @@ struct call *rp_call_make(struct program *p, const struct spot *spot, uint64_t s
   c->form = form;
   c->size = spot->size;
   c->rank = spot->rank;
-  draw_agreed(c, &agreed);
   c->strict = rp_strict() && !spot->by_idup;
+  draw_agreed(c, &agreed);
   if (!c->strict) avoid_errors(c);
   /* Both MPIs use datatypes and operations of persistent collectives after the program has freed them. */
   c->free_early = rp_chance(local, 50) && !rp_skips("early") && (form != PERSISTENT || rp_strict());

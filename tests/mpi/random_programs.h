@@ -75,8 +75,8 @@ struct operation {
 
 void rp_types_begin(void);
 void rp_types_end(void);
-/* Draws a datatype for a collective that moves data. */
-const struct row *rp_any_row(struct random *r);
+/* Draws a datatype for a collective that moves data. strict: the MPI carries out nothing of it, so its errors do not matter. */
+const struct row *rp_any_row(struct random *r, bool strict);
 /* Draws a reduction and a datatype for it. */
 const struct operation *rp_any_operation(struct random *r, const struct row **row);
 /* Returns the input of element `index`. operation NULL: of a move. */
