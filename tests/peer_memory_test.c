@@ -170,6 +170,31 @@ static void some_memory_is_not_readable(void) {
   munmap(memory, 3 * page);
 }
 
+/* Compares with the system call itself, for all memory of this process: some of it is read-only, and some, such as [vvar],
+ * belongs to the kernel or to a device. */
+static void memory_that_the_kernel_reads(void) {
+  FILE *maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  unsigned long long first, end;
+  int yes = 0, no = 0;
+  if (!maps) abort();
+  while (fgets(line, sizeof line, maps)) {
+    if (sscanf(line, "%llx-%llx", &first, &end) != 2) continue;
+    for (int at_end = 0; at_end < 2; at_end++) {
+      unsigned char *at, byte;
+      const uintptr_t address = (uintptr_t)(at_end ? end - 1 : first);
+      memcpy(&at, &address, sizeof at);
+      const struct iovec here = {&byte, 1}, there = {at, 1};
+      const bool can = process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+      can ? yes++ : no++;
+      CHECK(tu_peer_memory_is_readable(at, 1) == can, "%s byte of %s", at_end ? "last" : "first", line);
+    }
+  }
+  fclose(maps);
+  CHECK(yes > 0, "no memory can be read");
+  printf("  %d bytes can be read, %d cannot\n", yes, no);
+}
+
 static uint64_t seed;
 
 static void play(void (*run)(struct player *p)) {
@@ -211,7 +236,8 @@ int main(int argc, char **argv) {
                                       {"not_dumpable", test_not_dumpable},
                                       {"another_process", test_another_process},
                                       {"a_hole", test_a_hole},
-                                      {"some_memory_is_not_readable", some_memory_is_not_readable}};
+                                      {"some_memory_is_not_readable", some_memory_is_not_readable},
+                                      {"memory_that_the_kernel_reads", memory_that_the_kernel_reads}};
   ranks_clear_environment();
   seed = test_seed();
 #ifdef __SANITIZE_THREAD__

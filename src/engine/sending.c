@@ -65,7 +65,7 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
 
 /* Returns the minimum bytes of a message that is read: the more ranks share a CPU, the shorter, if overwriting lines is fast. */
 static size_t least_read(const struct tu_mover *m, bool fast) {
-  return TU_READ_BYTES * (!fast || m->ranks < READ_RANKS ? 4 : m->crowded ? 1 : 2);
+  return TU_READ_BYTES * (!fast ? 4 : m->ranks < READ_RANKS ? 3 : m->crowded ? 1 : 2);
 }
 
 bool tu_execution_may_read(const struct tu_execution *e) {
