@@ -64,12 +64,14 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
 }
 
 /* Returns the minimum bytes of a message that is read: the more ranks share a CPU, the shorter, if overwriting lines is fast. */
-static size_t least_read(const struct tu_mover *m, bool fast) {
-  return TU_READ_BYTES * (!fast ? 4 : m->ranks < READ_RANKS ? 3 : m->crowded ? 1 : 2);
+static size_t least_read(const struct tu_execution *e, bool fast) {
+  const struct tu_mover *m = e->mover;
+  if (fast && m->ranks >= READ_RANKS) return TU_READ_BYTES * (m->crowded ? 1 : 2);
+  return TU_READ_BYTES * (fast && m->ranks == 2 && e->program->reading == TU_READING_EXCHANGE ? 3 : 4);
 }
 
 bool tu_execution_may_read(const struct tu_execution *e) {
-  return e->program->reading && e->program->longest_bytes >= least_read(e->mover, true);
+  return e->program->reading && e->program->longest_bytes >= least_read(e, true);
 }
 
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
@@ -80,9 +82,10 @@ bool tu_execution_may_read(const struct tu_execution *e) {
 static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
   const struct tu_mover *m = e->mover;
   const bool fast = m->fills.fast;
-  if (bytes < least_read(m, fast)) return false;
+  if (bytes < least_read(e, fast)) return false;
   switch (e->program->reading) {
     case TU_READING_EXCHANGE:
+    case TU_READING_PAIR:
       return m->crowded || (fast && (m->ranks >= READ_RANKS || e->program->moved_bytes < READ_MOVED_MAX));
     case TU_READING_SCATTER: return fast && (m->ranks >= READ_RANKS || bytes >= READ_ALONE);
     default: return false;
