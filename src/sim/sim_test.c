@@ -139,6 +139,12 @@ static struct form barrier_tree(struct given g) { return (struct form){2 * g.rou
 
 static struct form chain_scan(struct given g) { return (struct form){g.n - 1, g.n - 1, g.n - 1, g.n - 1, 1}; }
 static struct form chain_exscan(struct given g) { return (struct form){g.n - 1, g.n - 1, g.n - 2, g.n - 1, 1}; }
+static struct form direct_scan(struct given g) {
+  return (struct form){g.n - 1, g.n - 1, g.n - 1, g.n * (g.n - 1) / 2, g.n - 1};
+}
+static struct form direct_exscan(struct given g) {
+  return (struct form){g.n - 1, g.n - 1, g.n - 2, g.n * (g.n - 1) / 2, g.n - 1};
+}
 static struct form doubling_scan(struct given g) {
   return (struct form){g.rounds, g.rounds, g.rounds, g.n * g.rounds - (pow(2, g.rounds) - 1), g.rounds};
 }
@@ -210,8 +216,10 @@ static const struct {
     {"barrier.direct", barrier_all, 0},
     {"barrier.tree", barrier_tree, 0},
     {"scan.chain", chain_scan, 0},
+    {"scan.direct", direct_scan, 0},
     {"scan.recursive_doubling", doubling_scan, POWER},
     {"exscan.chain", chain_exscan, 0},
+    {"exscan.direct", direct_exscan, 0},
     {"exscan.recursive_doubling", doubling_exscan, POWER_PLUS | COUNTS_TOO},
     {"send.direct", pair, 0},
 };
