@@ -3,11 +3,6 @@
  * call fastest. */
 #include "door.h"
 
-/* Where the blocks of a buffer lie, in bytes. */
-struct blocks {
-  size_t counts[TM_FEW_RANKS], offsets[TM_FEW_RANKS];
-};
-
 /* A call of tutti that needs no job. */
 struct short_call {
   tutti_collective collective;
@@ -17,7 +12,6 @@ struct short_call {
   tutti_datatype type;
   tutti_op op;
   uint32_t root;
-  struct blocks sent, received; /* not set unless the collective has counts for this side */
 };
 
 /* Returns the buffer as tutti names it. */
@@ -67,13 +61,7 @@ static bool are_apart(const char *a, size_t a_bytes, const char *b, size_t b_byt
 
 static bool set_move(struct short_call *s, tutti_collective collective, const char *in, char *out, size_t bytes,
                      int root) {
-  s->collective = collective;
-  s->in = in;
-  s->out = out;
-  s->count = bytes;
-  s->type = TUTTI_U8;
-  s->op = TUTTI_SUM;
-  s->root = (uint32_t)root;
+  *s = (struct short_call){collective, in, out, bytes, TUTTI_U8, TUTTI_SUM, (uint32_t)root};
   return true;
 }
 
@@ -123,7 +111,20 @@ static bool find_scatter(const struct tm_call *c, const struct tm_comm *k, struc
   return set_move(s, TUTTI_SCATTER, in, out, bytes, c->root);
 }
 
-/* The same for a side with counts and displacements. */
+/* Where the blocks of a buffer lie, in bytes. */
+struct blocks {
+  size_t counts[TM_FEW_RANKS], offsets[TM_FEW_RANKS];
+};
+
+/* A collective without a root that moves blocks of different sizes. */
+struct call_by_counts {
+  char *in, *out;
+  struct blocks sent, received; /* sent: only of alltoallv */
+};
+
+static bool has_counts(const struct tm_call *c) { return c->kind == TM_Allgatherv || c->kind == TM_Alltoallv; }
+
+/* As find_side, for a side with counts and displacements. */
 static bool find_blocks(const struct tm_call *c, const struct tm_side *s, uint32_t ranks, char **data,
                         struct blocks *blocks) {
   const struct tm_type *t = tm_type_find(s->type);
@@ -139,19 +140,49 @@ static bool find_blocks(const struct tm_call *c, const struct tm_side *s, uint32
   return true;
 }
 
-/* A collective without a root that moves blocks of different sizes. If the two sides disagree on this rank's own block, a job
- * finds what to do. */
-static bool find_exchange_by_counts(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
-  char *in, *out;
-  size_t bytes = 0;
+/* Returns false also if the two sides disagree on this rank's own block: a job finds what to do then. */
+static bool find_by_counts(const struct tm_call *c, const struct tm_comm *k, struct call_by_counts *s) {
+  size_t bytes;
   if (k->ranks > TM_FEW_RANKS || c->send.buffer == MPI_IN_PLACE) return false;
-  if (!find_blocks(c, &c->recv, k->ranks, &out, &s->received)) return false;
-  if (c->kind == TM_Allgatherv)
-    return find_side(&c->send, &in, &bytes) && bytes == s->received.counts[k->rank] &&
-           set_move(s, TUTTI_ALLGATHERV, in, out, bytes, 0);
-  return find_blocks(c, &c->send, k->ranks, &in, &s->sent) && s->sent.counts[k->rank] == s->received.counts[k->rank] &&
-         set_move(s, TUTTI_ALLTOALLV, in, out, 0, 0);
+  if (!find_blocks(c, &c->recv, k->ranks, &s->out, &s->received)) return false;
+  if (c->kind == TM_Allgatherv) {
+    if (!find_side(&c->send, &s->in, &bytes)) return false;
+  } else {
+    if (!find_blocks(c, &c->send, k->ranks, &s->in, &s->sent)) return false;
+    bytes = s->sent.counts[k->rank];
+  }
+  return bytes == s->received.counts[k->rank];
 }
+
+__attribute__((noinline)) static bool run_by_counts(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
+  struct call_by_counts s;
+  if (!find_by_counts(c, k, &s)) return false;
+  const size_t *counts = s.received.counts, *offsets = s.received.offsets;
+  if (c->kind == TM_Allgatherv) *err = tutti_allgatherv(k->tutti, s.in, s.out, counts, offsets, TUTTI_U8);
+  else *err = tutti_alltoallv(k->tutti, s.in, s.sent.counts, s.sent.offsets, s.out, counts, offsets, TUTTI_U8);
+  return true;
+}
+
+__attribute__((noinline)) static bool start_by_counts(const struct tm_call *c, const struct tm_comm *k,
+                                                      tutti_request **request, tutti_err *err) {
+  struct call_by_counts s;
+  if (!find_by_counts(c, k, &s)) return false;
+  tutti_call call = {.collective = TUTTI_ALLGATHERV,
+                     .send = s.in,
+                     .recv = s.out,
+                     .counts = s.received.counts,
+                     .offsets = s.received.offsets,
+                     .type = TUTTI_U8};
+  if (c->kind == TM_Alltoallv) {
+    call.collective = TUTTI_ALLTOALLV;
+    call.counts = s.sent.counts, call.offsets = s.sent.offsets;
+    call.recv_counts = s.received.counts, call.recv_offsets = s.received.offsets;
+  }
+  *err = tutti_start(k->tutti, &call, request);
+  return true;
+}
+
+/* ---- all of them ---- */
 
 static inline bool find_short(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
   switch (c->kind) {
@@ -161,15 +192,13 @@ static inline bool find_short(const struct tm_call *c, const struct tm_comm *k, 
     case TM_Scatter: return find_scatter(c, k, s);
     case TM_Allgather:
     case TM_Alltoall: return find_exchange(c, k, s);
-    case TM_Allgatherv:
-    case TM_Alltoallv: return find_exchange_by_counts(c, k, s);
     default: return tm_reduces(c->kind) && find_reduction(c, k, s);
   }
 }
 
 bool tm_run_short(const struct tm_call *c, const struct tm_comm *k, tutti_err *err) {
   struct short_call s;
-  if (!find_short(c, k, &s)) return false;
+  if (!find_short(c, k, &s)) return has_counts(c) && run_by_counts(c, k, err);
   switch (s.collective) {
     case TUTTI_ALLREDUCE: *err = tutti_allreduce(k->tutti, s.in, s.out, s.count, s.type, s.op); return true;
     case TUTTI_REDUCE: *err = tutti_reduce(k->tutti, s.in, s.out, s.count, s.type, s.op, s.root); return true;
@@ -181,32 +210,21 @@ bool tm_run_short(const struct tm_call *c, const struct tm_comm *k, tutti_err *e
     case TUTTI_SCATTER: *err = tutti_scatter(k->tutti, s.in, s.out, s.count, s.type, s.root); return true;
     case TUTTI_ALLGATHER: *err = tutti_allgather(k->tutti, s.in, s.out, s.count, s.type); return true;
     case TUTTI_ALLTOALL: *err = tutti_alltoall(k->tutti, s.in, s.out, s.count, s.type); return true;
-    case TUTTI_ALLGATHERV:
-      *err = tutti_allgatherv(k->tutti, s.in, s.out, s.received.counts, s.received.offsets, s.type);
-      return true;
-    case TUTTI_ALLTOALLV:
-      *err = tutti_alltoallv(k->tutti, s.in, s.sent.counts, s.sent.offsets, s.out, s.received.counts,
-                             s.received.offsets, s.type);
-      return true;
     default: *err = tutti_barrier(k->tutti); return true;
   }
 }
 
 bool tm_start_short(const struct tm_call *c, const struct tm_comm *k, tutti_request **request, tutti_err *err) {
   struct short_call s;
-  if (!find_short(c, k, &s)) return false;
-  tutti_call call = {.collective = s.collective,
-                     .send = s.in,
-                     .recv = s.out,
-                     .count = s.count,
-                     .type = s.type,
-                     .op = s.op,
-                     .root = s.root};
-  if (s.collective == TUTTI_ALLGATHERV) call.counts = s.received.counts, call.offsets = s.received.offsets;
-  if (s.collective == TUTTI_ALLTOALLV) {
-    call.counts = s.sent.counts, call.offsets = s.sent.offsets;
-    call.recv_counts = s.received.counts, call.recv_offsets = s.received.offsets;
-  }
-  *err = tutti_start(k->tutti, &call, request);
+  if (!find_short(c, k, &s)) return has_counts(c) && start_by_counts(c, k, request, err);
+  *err = tutti_start(k->tutti,
+                     &(tutti_call){.collective = s.collective,
+                                   .send = s.in,
+                                   .recv = s.out,
+                                   .count = s.count,
+                                   .type = s.type,
+                                   .op = s.op,
+                                   .root = s.root},
+                     request);
   return true;
 }
