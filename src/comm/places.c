@@ -19,10 +19,10 @@ void tu_places_note_busy(const struct tu_transport *t, uint64_t until) {
   atomic_store_explicit(&own->busy_until, until, memory_order_relaxed);
 }
 
-/* Returns true if that rank waits now, on a CPU whose number is known. */
-static bool waits(const struct tu_slice_head *head, uint64_t now) {
+/* Returns the number of the CPU on which that rank waits now, plus 1; 0: it does not wait, or the number is not known. */
+static uint32_t waits_on(const struct tu_slice_head *head, uint64_t now) {
   const uint32_t cpu = atomic_load_explicit(&head->cpu, memory_order_relaxed);
-  return cpu > 0 && cpu <= CPUS && atomic_load_explicit(&head->cpu_at, memory_order_relaxed) + TU_FRESH_NS > now;
+  return cpu <= CPUS && atomic_load_explicit(&head->cpu_at, memory_order_relaxed) + TU_FRESH_NS > now ? cpu : 0;
 }
 
 /* Returns the head of the rank that comes i ranks after this one. */
@@ -35,8 +35,9 @@ static uint32_t count_seen(const struct tu_transport *t) { return (uint32_t)tu_m
 void tu_places_costs(const struct tu_transport *t, uint64_t now, bool crowded, uint32_t cost[CPU_SETSIZE]) {
   for (uint32_t i = 0; i < count_seen(t); i++) {
     const struct tu_slice_head *head = head_after(t, i);
+    const uint32_t cpu = waits_on(head, now);
     const uint32_t busy_cpu = atomic_load_explicit(&head->busy_cpu, memory_order_relaxed);
-    if (i > 0 && waits(head, now)) cost[atomic_load_explicit(&head->cpu, memory_order_relaxed) - 1]++;
+    if (i > 0 && cpu > 0) cost[cpu - 1]++;
     if (crowded && busy_cpu > 0 && busy_cpu <= CPUS &&
         atomic_load_explicit(&head->busy_until, memory_order_relaxed) > now)
       cost[busy_cpu - 1] |= TU_BUSY_COST;
@@ -70,7 +71,7 @@ static bool have_places(const struct tu_transport *t, uint64_t now, const cpu_se
     if (cost[c] >= TU_BUSY_COST) return false;
   for (uint32_t i = 1; i < t->ranks; i++) {
     const struct tu_slice_head *head = head_after(t, i);
-    if (!waits(head, now) || atomic_load_explicit(&head->allowed, memory_order_relaxed) != own) return false;
+    if (!waits_on(head, now) || atomic_load_explicit(&head->allowed, memory_order_relaxed) != own) return false;
   }
   return true;
 }
@@ -114,9 +115,7 @@ uint64_t tu_places_look(const struct tu_transport *t, uint64_t now, bool may_mov
   atomic_store_explicit(&own->cpu, cpu + 1, memory_order_relaxed);
   atomic_store_explicit(&own->cpu_at, now, memory_order_relaxed);
   if (may_move) cpu = move_from(t, now, cpu, crowded);
-  for (uint32_t i = 1; i < count_seen(t); i++) {
-    const struct tu_slice_head *head = head_after(t, i);
-    if (waits(head, now) && atomic_load_explicit(&head->cpu, memory_order_relaxed) == cpu + 1) here |= UINT64_C(1) << i;
-  }
+  for (uint32_t i = 1; i < count_seen(t); i++)
+    if (waits_on(head_after(t, i), now) == cpu + 1) here |= UINT64_C(1) << i;
   return here;
 }

@@ -353,9 +353,9 @@ enum tu_awaits tu_execution_awaits_where(const struct tu_execution *e, uint64_t 
   if (count > SEARCHED || e->program->longest_bytes > SOON_BYTES) return TU_AWAITS_OTHER;
   for (uint32_t i = 0; i < count; i++) {
     const struct tu_hop *hop = &e->hops[i];
-    if (hop->end_count > 0 && hop->ends[0].sender && i < e->head) continue;
-    if (hop->end_count > 0 && hop->ends[0].sender)
-      return i == e->head ? awaited_by_send(e, hop, here) : TU_AWAITS_OTHER;
+    const bool sends = hop->end_count > 0 && hop->ends[0].sender;
+    if (sends && i < e->head) continue;
+    if (sends) return i == e->head ? awaited_by_send(e, hop, here) : TU_AWAITS_OTHER;
     for (uint32_t k = 0; k < hop->end_count; k++) {
       struct tu_receiver *r = hop->ends[k].receiver;
       const uint64_t bit = bit_of(e, r->bell);

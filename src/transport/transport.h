@@ -70,11 +70,11 @@ struct tu_plate {
   char host[64];        /* of the rank, as TUTTI_HOST or the system names it */
 };
 
-/* The head of a rank's slice (its part of the segment): state that all ranks of the segment can read. */
 /* A rank considers how at most this many ranks of its host, itself included, use their CPUs. On a host with more ranks, these
  * are the rank itself and those that follow it in rank order. */
 #define TU_SEEN_RANKS 64u
 
+/* The head of a rank's slice (its part of the segment): state that all ranks of the segment can read. */
 struct tu_slice_head {
   struct tu_plate plate;
   struct tu_bell bell;
