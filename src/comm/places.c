@@ -1,10 +1,14 @@
-/* places.c: moves waiting ranks to CPUs with fewer ranks. */
+/* places.c: moves waiting ranks to CPUs with fewer ranks, or with less work. */
 #include "comm/places.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define CPUS ((uint32_t)CPU_SETSIZE)
+#define DEAL_NS 20000000u /* minimum time after which the first rank deals the places again, in ns; in 5 ms chance decides */
+/* One deal is better than another if the CPU with the most work has less of it, by at least this part of the time that has
+ * passed. */
+#define GAIN_PART 16u
 
 /* Returns the CPU of this thread; CPUS if its number is not known, or too high for a cpu_set_t. */
 static uint32_t find_cpu(void) {
@@ -55,11 +59,71 @@ uint32_t tu_places_best(const cpu_set_t *allowed, const uint32_t cost[CPU_SETSIZ
   return best;
 }
 
-uint32_t tu_places_own(const cpu_set_t *allowed, uint32_t rank) {
+/* Returns the work of the CPU that has the most, if rank r is on CPU place[r]. */
+static uint64_t find_most(const uint64_t work[], const uint32_t place[], uint32_t ranks, uint32_t cpus) {
+  uint64_t most = 0;
+  for (uint32_t c = 0; c < cpus; c++) {
+    uint64_t sum = 0;
+    for (uint32_t r = 0; r < ranks; r++) sum += place[r] == c ? work[r] : 0;
+    most = tu_max(most, sum);
+  }
+  return most;
+}
+
+/* Deals the ranks to the CPUs, those with the most work first, each to the CPU with the least. */
+static void deal_by_work(const uint64_t work[], uint32_t ranks, uint32_t cpus, uint32_t place[]) {
+  uint64_t sums[TU_SEEN_RANKS] = {0};
+  bool dealt[TU_SEEN_RANKS] = {false};
+  for (uint32_t i = 0; i < ranks; i++) {
+    uint32_t next = ranks, to = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+      if (!dealt[r] && (next == ranks || work[r] > work[next])) next = r;
+    for (uint32_t c = 1; c < cpus; c++)
+      if (sums[c] < sums[to]) to = c;
+    dealt[next] = true;
+    place[next] = to;
+    sums[to] += work[next];
+  }
+}
+
+void tu_places_deal(const uint64_t work[], uint64_t passed, uint32_t ranks, uint32_t cpus, uint32_t place[]) {
+  uint32_t in_turn[TU_SEEN_RANKS], by_work[TU_SEEN_RANKS];
+  for (uint32_t r = 0; r < ranks; r++) in_turn[r] = r % cpus;
+  deal_by_work(work, ranks, cpus, by_work);
+  const uint64_t best = find_most(work, by_work, ranks, cpus), least = passed / GAIN_PART;
+  if (find_most(work, in_turn, ranks, cpus) < best + least) memcpy(place, in_turn, ranks * sizeof *place);
+  else if (find_most(work, place, ranks, cpus) >= best + least) memcpy(place, by_work, ranks * sizeof *place);
+}
+
+uint32_t tu_places_own(const cpu_set_t *allowed, uint32_t place) {
   uint32_t cpu = 0;
-  for (uint32_t left = rank % (uint32_t)CPU_COUNT(allowed); !CPU_ISSET(cpu, allowed) || left > 0; cpu++)
+  for (uint32_t left = place % (uint32_t)CPU_COUNT(allowed); !CPU_ISSET(cpu, allowed) || left > 0; cpu++)
     left -= CPU_ISSET(cpu, allowed) != 0;
   return cpu;
+}
+
+/* Returns the place of a rank: the number of a CPU in the set of those that the ranks may use. */
+static uint32_t place_of(const struct tu_transport *t, uint32_t rank) {
+  const uint32_t place = atomic_load_explicit(&tu_transport_head(t, rank)->place, memory_order_relaxed);
+  return place > 0 ? place - 1 : rank;
+}
+
+/* On the first rank: decides which place each rank has, by what they have worked since it did so last. */
+static void deal_places(const struct tu_transport *t, uint64_t now, uint32_t cpus) {
+  _Atomic uint64_t *dealt_at = &tu_transport_head(t, 0)->dealt_at;
+  uint64_t at = atomic_load_explicit(dealt_at, memory_order_relaxed), work[TU_SEEN_RANKS];
+  uint32_t place[TU_SEEN_RANKS];
+  if (now < at + DEAL_NS || !atomic_compare_exchange_strong(dealt_at, &at, now)) return;
+  for (uint32_t r = 0; r < t->ranks; r++) {
+    struct tu_slice_head *head = tu_transport_head(t, r);
+    const uint64_t worked = atomic_load_explicit(&head->worked_ns, memory_order_relaxed);
+    work[r] = worked - atomic_exchange_explicit(&head->dealt_ns, worked, memory_order_relaxed);
+    place[r] = place_of(t, r) % cpus;
+  }
+  if (at == 0) return; /* it is not known in which time they have worked that */
+  tu_places_deal(work, now - at, t->ranks, cpus, place);
+  for (uint32_t r = 0; r < t->ranks; r++)
+    atomic_store_explicit(&tu_transport_head(t, r)->place, place[r] + 1, memory_order_relaxed);
 }
 
 /* Returns true if all other ranks wait, all may use the same CPUs as this one, and no other program uses one of them. */
@@ -95,10 +159,12 @@ static uint32_t move_from(const struct tu_transport *t, uint64_t now, uint32_t c
   uint32_t cost[CPU_SETSIZE] = {0};
   cpu_set_t allowed;
   tu_places_costs(t, now, crowded, cost);
-  if (cost[cpu] == 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpu;
+  if ((cost[cpu] == 0 && !crowded) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpu;
   atomic_store_explicit(&own->allowed, tu_hash(&allowed, sizeof allowed, TU_ALLOWED_SEED), memory_order_relaxed);
-  const uint32_t best = crowded && have_places(t, now, &allowed, cost) ? tu_places_own(&allowed, t->rank)
-                                                                       : tu_places_best(&allowed, cost, cpu);
+  const bool placed = crowded && have_places(t, now, &allowed, cost);
+  if (placed && t->rank == 0) deal_places(t, now, (uint32_t)CPU_COUNT(&allowed));
+  const uint32_t best =
+      placed ? tu_places_own(&allowed, place_of(t, t->rank)) : tu_places_best(&allowed, cost, cpu);
   if (best == cpu) return cpu;
   /* Before it moves, so that no other rank takes the same place meanwhile. */
   atomic_store_explicit(&own->cpu, best + 1, memory_order_relaxed);

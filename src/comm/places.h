@@ -4,7 +4,8 @@
  * programs it puts two ranks on one CPU every few ms, although each could have its own. Then each message waits until the
  * kernel switches from one rank to the other: some us if they yield or sleep, a time slice (some ms) if they poll.
  *
- * Where ranks share CPUs, and all of them wait, each has a place: ranks that follow each other are on different CPUs.
+ * Where ranks share CPUs, and all of them wait, each has a place. Ranks that follow each other are on different CPUs, unless
+ * one CPU would then have clearly more work: as in an allgatherv to which each second rank gives the most.
  *
  * A rank moves by setting the affinity of its waiting thread to the new CPU, and at once back to what it was. So the thread
  * is not bound, and the kernel may move it again. A thread that is bound to one CPU never moves. */
@@ -23,13 +24,19 @@
 /* Publishes on which CPU this thread runs at the time `now` (ns). If another CPU has fewer waiting ranks, moves to it, unless
  * `may_move` is false. Returns which ranks wait on its CPU then: bit i: the rank that comes i ranks after this one.
  * crowded: ranks share CPUs. Then a CPU that other programs use, as one of the ranks has noticed, is worse than one with any
- * number of ranks. And if all ranks of the host wait, and may use the same CPUs, each moves to the one of tu_places_own. */
+ * number of ranks. And if all ranks of the host wait, and may use the same CPUs, each moves to its place; the first of them
+ * deals the places from time to time (tu_places_deal). */
 uint64_t tu_places_look(const struct tu_transport *t, uint64_t now, bool may_move, bool crowded);
 
-/* Returns the CPU of `allowed` on which a rank waits if ranks share CPUs and nothing else uses them: the first one for rank 0,
- * the next one for rank 1, and so on in turn. So neighbours in rank order can run at the same time: one root after the other,
- * and the ranks of a scan. */
-uint32_t tu_places_own(const cpu_set_t *allowed, uint32_t rank);
+/* Deals `ranks` ranks to `cpus` CPUs, if ranks share CPUs and nothing else uses them. At most TU_SEEN_RANKS ranks, and fewer
+ * CPUs than ranks. Rank r has worked for work[r] ns, of `passed` ns. place[r]: its CPU, from 0, so far and from now on.
+ * Usually the ranks get the CPUs in turn. So neighbours in rank order can run at the same time: one root after the other, and
+ * the ranks of a scan. If one CPU would then have clearly more work than it need have, the ranks keep their places; and if
+ * that is so in these, too, each rank, from the one with the most work down, gets the CPU that has the least. */
+void tu_places_deal(const uint64_t work[], uint64_t passed, uint32_t ranks, uint32_t cpus, uint32_t place[]);
+
+/* Returns the number of the CPU that is number `place` of `allowed`, counted from 0, and from 0 again after the last one. */
+uint32_t tu_places_own(const cpu_set_t *allowed, uint32_t place);
 
 /* Publishes that other programs use the CPU of this thread, until the time `until` (ns). */
 void tu_places_note_busy(const struct tu_transport *t, uint64_t until);

@@ -1,4 +1,4 @@
-/* places_test.c: tests which CPUs count as used, which CPU is best, and that a rank that moves keeps its affinity. */
+/* places_test.c: tests which CPUs count as used, which CPU is best, who gets which place, and that a rank that moves keeps its affinity. */
 #include "comm/places.h"
 
 #include "test.h"
@@ -75,6 +75,33 @@ static void which_cpu_is_whose(void) {
       const uint32_t cpu = tu_places_own(&allowed, r);
       CHECK(cpu == rows[i].cpus[r], "%s: rank %u has CPU %u", rows[i].allowed, r, cpu);
     }
+  }
+}
+
+static void which_rank_gets_which_place(void) {
+  const struct {
+    const char *what;
+    uint32_t ranks, cpus;
+    uint64_t passed, work[5];
+    uint32_t so_far[5], place[5];
+  } rows[] = {
+      {"equal work", 4, 2, 100, {9, 9, 9, 9}, {0, 1, 0, 1}, {0, 1, 0, 1}},
+      {"no work", 5, 3, 100, {0}, {2, 2, 2, 2, 2}, {0, 1, 2, 0, 1}},
+      {"odd ranks have more", 4, 2, 160, {10, 30, 11, 31}, {0, 1, 0, 1}, {0, 1, 1, 0}},
+      {"not much more", 4, 2, 160, {10, 14, 10, 15}, {0, 1, 0, 1}, {0, 1, 0, 1}},
+      {"the same, in less time", 4, 2, 60, {10, 14, 10, 15}, {0, 1, 0, 1}, {1, 1, 0, 0}},
+      {"good places are kept", 4, 2, 160, {30, 11, 31, 10}, {0, 0, 1, 1}, {0, 0, 1, 1}},
+      {"also if others are a little better", 4, 2, 160, {30, 11, 35, 10}, {0, 0, 1, 1}, {0, 0, 1, 1}},
+      {"in turn again", 4, 2, 160, {20, 22, 20, 20}, {0, 1, 1, 0}, {0, 1, 0, 1}},
+      {"one has most", 4, 2, 100, {10, 60, 20, 30}, {0, 1, 0, 1}, {1, 0, 1, 1}},
+      {"three CPUs", 5, 3, 100, {50, 10, 20, 60, 30}, {0, 1, 2, 0, 1}, {1, 1, 2, 0, 2}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    uint32_t place[5];
+    memcpy(place, rows[i].so_far, sizeof place);
+    tu_places_deal(rows[i].work, rows[i].passed, rows[i].ranks, rows[i].cpus, place);
+    for (uint32_t r = 0; r < rows[i].ranks; r++)
+      CHECK(place[r] == rows[i].place[r], "%s: rank %u has place %u", rows[i].what, r, place[r]);
   }
 }
 
@@ -203,6 +230,44 @@ static void ranks_that_share_cpus_take_their_places(void) {
   tu_assert(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
+/* Rank 0 deals the places, and rank 1 goes to its own. */
+static void the_first_rank_deals(void) {
+  static const struct {
+    uint64_t at_ms, worked_ms[RANKS]; /* of worked_ms, the total so far */
+    uint32_t place[RANKS];            /* after rank 0 has looked at that time; plus 1 */
+  } rows[] = {
+      {0, {50, 900, 50, 900}, {0, 0, 0, 0}}, /* in which time is not known */
+      {15, {51, 914, 51, 914}, {0, 0, 0, 0}},
+      {25, {55, 920, 55, 920}, {1, 1, 2, 2}},
+      {40, {65, 930, 65, 930}, {1, 1, 2, 2}}, /* soon after */
+      {50, {65, 930, 65, 930}, {1, 2, 1, 2}},
+      {80, {85, 940, 95, 930}, {2, 2, 1, 1}},
+  };
+  struct tu_transport *t[RANKS];
+  cpu_set_t all, both;
+  uint32_t cpus[2];
+  tu_assert(sched_getaffinity(0, sizeof all, &all) == 0);
+  const bool two = begin_on_first(&all, cpus, &both);
+  open_loop(t);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0] && two; i++) {
+    const uint64_t now = NOW + rows[i].at_ms * 1000000;
+    for (uint32_t r = 0; r < RANKS; r++) {
+      put(t[r], cpus[r % 2], now);
+      atomic_store(&tu_transport_head(t[r], r)->allowed, tu_hash(&both, sizeof both, TU_ALLOWED_SEED));
+      atomic_store(&tu_transport_head(t[r], r)->worked_ns, rows[i].worked_ms[r] * 1000000);
+    }
+    for (uint32_t r = 0; r < 2; r++) tu_places_look(t[r], now, true, true);
+    for (uint32_t r = 0; r < RANKS; r++) {
+      const uint32_t place = atomic_load(&tu_transport_head(t[0], r)->place);
+      CHECK(place == rows[i].place[r], "%d ms: rank %u has place %u", (int)rows[i].at_ms, r, place);
+      if (r < 2 && place > 0) CHECK(published(t[r]) == cpus[place - 1], "rank %u waits on CPU %u", r, published(t[r]));
+    }
+  }
+  if (!two) SKIP("one CPU only");
+  tu_assert(sched_setaffinity(0, sizeof all, &all) == 0);
+  close_loop(t);
+}
+
 static void a_bound_rank_stays(void) {
   struct tu_transport *t[RANKS];
   cpu_set_t all, one, after;
@@ -243,6 +308,8 @@ int main(int argc, char **argv) {
   const struct test tests[] = {{"which_cpu_is_best", which_cpu_is_best},
                                {"which_cpu_is_whose", which_cpu_is_whose},
                                {"ranks_that_share_cpus_take_their_places", ranks_that_share_cpus_take_their_places},
+                               {"which_rank_gets_which_place", which_rank_gets_which_place},
+                               {"the_first_rank_deals", the_first_rank_deals},
                                {"what_costs", what_costs},
                                {"moves_and_keeps_its_affinity", moves_and_keeps_its_affinity},
                                {"a_bound_rank_stays", a_bound_rank_stays},
