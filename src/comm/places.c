@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #define CPUS ((uint32_t)CPU_SETSIZE)
-#define DEAL_NS 20000000u /* minimum time after which the first rank deals the places again, in ns; in 5 ms chance decides */
+#define DEAL_NS 20000000u /* minimum time between two deals, in ns; what ranks do in 5 ms is often chance */
+#define FORGOTTEN_PART 4u /* with each deal, this part of the work that was known before is forgotten */
 /* One deal is better than another if the CPU with the most work has less of it, by at least this part of the time that has
  * passed. */
-#define GAIN_PART 16u
+#define GAIN_PART 32u
 
 /* Returns the CPU of this thread; CPUS if its number is not known, or too high for a cpu_set_t. */
 static uint32_t find_cpu(void) {
@@ -108,20 +109,29 @@ static uint32_t place_of(const struct tu_transport *t, uint32_t rank) {
   return place > 0 ? place - 1 : rank;
 }
 
-/* On the first rank: decides which place each rank has, by what they have worked since it did so last. */
+/* Adds to a sum in which older parts count less with each deal. Returns the sum. */
+static uint64_t add_lately(_Atomic uint64_t *sum, uint64_t part) {
+  const uint64_t older = atomic_load_explicit(sum, memory_order_relaxed);
+  atomic_store_explicit(sum, older - older / FORGOTTEN_PART + part, memory_order_relaxed);
+  return older - older / FORGOTTEN_PART + part;
+}
+
+/* On the first rank: decides which place each rank has, by what they have worked lately. */
 static void deal_places(const struct tu_transport *t, uint64_t now, uint32_t cpus) {
-  _Atomic uint64_t *dealt_at = &tu_transport_head(t, 0)->dealt_at;
-  uint64_t at = atomic_load_explicit(dealt_at, memory_order_relaxed), work[TU_SEEN_RANKS];
+  struct tu_slice_head *first = tu_transport_head(t, 0);
+  uint64_t at = atomic_load_explicit(&first->dealt_at, memory_order_relaxed), work[TU_SEEN_RANKS];
   uint32_t place[TU_SEEN_RANKS];
-  if (now < at + DEAL_NS || !atomic_compare_exchange_strong(dealt_at, &at, now)) return;
+  if (now < at + DEAL_NS || !atomic_compare_exchange_strong(&first->dealt_at, &at, now)) return;
   for (uint32_t r = 0; r < t->ranks; r++) {
     struct tu_slice_head *head = tu_transport_head(t, r);
     const uint64_t worked = atomic_load_explicit(&head->worked_ns, memory_order_relaxed);
-    work[r] = worked - atomic_exchange_explicit(&head->dealt_ns, worked, memory_order_relaxed);
+    const uint64_t seen = atomic_exchange_explicit(&head->seen_ns, worked, memory_order_relaxed);
+    /* before the first deal, it is not known in which time they have worked that */
+    work[r] = at > 0 ? add_lately(&head->recent_ns, worked - seen) : 0;
     place[r] = place_of(t, r) % cpus;
   }
-  if (at == 0) return; /* it is not known in which time they have worked that */
-  tu_places_deal(work, now - at, t->ranks, cpus, place);
+  if (at == 0) return;
+  tu_places_deal(work, add_lately(&first->lately_ns, now - at), t->ranks, cpus, place);
   for (uint32_t r = 0; r < t->ranks; r++)
     atomic_store_explicit(&tu_transport_head(t, r)->place, place[r] + 1, memory_order_relaxed);
 }
@@ -163,8 +173,7 @@ static uint32_t move_from(const struct tu_transport *t, uint64_t now, uint32_t c
   atomic_store_explicit(&own->allowed, tu_hash(&allowed, sizeof allowed, TU_ALLOWED_SEED), memory_order_relaxed);
   const bool placed = crowded && have_places(t, now, &allowed, cost);
   if (placed && t->rank == 0) deal_places(t, now, (uint32_t)CPU_COUNT(&allowed));
-  const uint32_t best =
-      placed ? tu_places_own(&allowed, place_of(t, t->rank)) : tu_places_best(&allowed, cost, cpu);
+  const uint32_t best = placed ? tu_places_own(&allowed, place_of(t, t->rank)) : tu_places_best(&allowed, cost, cpu);
   if (best == cpu) return cpu;
   /* Before it moves, so that no other rank takes the same place meanwhile. */
   atomic_store_explicit(&own->cpu, best + 1, memory_order_relaxed);

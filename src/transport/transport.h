@@ -97,10 +97,12 @@ struct tu_slice_head {
   _Atomic uint64_t cpu_at;
   _Atomic uint32_t cpu, busy_cpu;
   _Atomic uint64_t allowed; /* hash of the set of CPUs on which that thread may run; 0: not known */
-  /* Which CPU of this set is the rank's, if ranks share CPUs: its number in the set, plus 1; 0: none yet. The first rank
-   * decides for all. dealt_ns: worked_ns of this rank when it did so last; dealt_at, of the first rank only: that time. */
+  /* Written by the first rank, which deals the CPUs of this set to all ranks if these share CPUs (comm/places.h). place: number
+   * in the set of the rank's CPU, plus 1; 0: none yet. seen_ns: worked_ns at the last deal. recent_ns: what the rank has
+   * worked lately. Of the first rank only: dealt_at: time of the last deal. lately_ns: the time in which ranks have worked
+   * recent_ns. */
   _Atomic uint32_t place;
-  _Atomic uint64_t dealt_ns, dealt_at;
+  _Atomic uint64_t seen_ns, recent_ns, dealt_at, lately_ns;
   struct tu_waits_note waits[TU_WAITS_THREADS];
   /* Nonzero: the rank has closed its endpoint before it had a communicator. `reason` contains the reason. */
   _Atomic uint32_t gave_up;
