@@ -501,7 +501,7 @@ static void count_program(const struct subject *s, const tutti_comm *world, int6
 
 static int touch(struct ranks_world *w, uint32_t rank) {
   const struct subject *s = w->context;
-  enum { CALLS = 12, WARM_UP = 24 /* so that all entries of the boards have been used */ };
+  enum { CALLS = 12, WARM_UP = 40 /* all entries of the boards have been used, and rings of 2 MiB have wrapped */ };
   struct snapshot snapshot = {0};
   tutti_comm *world;
   test_failures = 0;                        /* failures of earlier subjects do not count for this rank */

@@ -80,8 +80,8 @@ bool tu_execution_may_read(const struct tu_execution *e) {
  * non-temporal stores to the results of programs that move much. In such a cache also what one rank sends to many, or much of
  * it: the receivers copy at the same time, without that rank. docs/DECISIONS.md has the figures. */
 static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
-  const struct tu_mover *m = e->mover;
-  const bool fast = m->fills.fast;
+  struct tu_mover *m = e->mover;
+  const bool fast = tu_fills_fast(&m->fills);
   if (bytes < least_read(e, fast)) return false;
   switch (e->program->reading) {
     case TU_READING_EXCHANGE:

@@ -370,8 +370,18 @@ static inline bool tu_sender_far(const struct tu_sender *s) {
 struct tu_fills {
   bool fast;
   bool doubted;  /* the last measurement has found the opposite */
+  bool measured; /* two measurements have agreed */
   uint32_t left; /* number of slices until the next measurement */
+  /* Whether it is fast, as a rank of this host has found last, for ranks and communicators that have not measured it yet; 0:
+   * no, or not known. NULL: each for itself. */
+  _Atomic uint32_t *found;
 };
+
+/* Returns true if overwriting is fast. */
+static inline bool tu_fills_fast(struct tu_fills *f) {
+  if (!f->measured && f->found) f->fast = atomic_load_explicit(f->found, memory_order_relaxed) != 0;
+  return f->fast;
+}
 
 /* Returns how long it takes to overwrite the lines of TU_STREAM_BYTES bytes at `to`, in ns; whether that is fast; and takes
  * note of a measurement. */
@@ -390,7 +400,7 @@ static inline unsigned char *tu_fills_place(const struct tu_staging *ring, unsig
 static inline bool tu_fills_past(struct tu_fills *f, unsigned char *place) {
   if (f->left > 0) f->left--;
   else if (place) tu_fills_note(f, tu_fills_time(place));
-  return !f->fast;
+  return !tu_fills_fast(f);
 }
 
 /* If lines take long to that rank, but are overwritten fast: claims those where the next slice of as many bytes will probably be

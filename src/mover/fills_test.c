@@ -1,4 +1,5 @@
-/* fills_test.c: tests when slices are written past the caches: by measured times, on rings whose lines the peer has read.
+/* fills_test.c: tests when slices are written past the caches: by measured times, of this rank or of others, on rings whose
+ * lines the peer has read.
  * And where in a ring they are written, while a part of the ring is in use. */
 #include "mover/channel.h"
 
@@ -24,6 +25,41 @@ static void test_two_agree(void) {
     tu_fills_note(&f, steps[i].ns);
     CHECK(f.fast == steps[i].fast && (f.left == 0) == steps[i].again, "step %zu: fast %d, %u slices left", i, f.fast,
           f.left);
+  }
+}
+
+/* A rank that has not measured takes what another one of its host has found; what it has measured itself counts more. */
+static void test_what_others_found(void) {
+  _Atomic uint32_t found = 0;
+  struct tu_fills first = {.found = &found}, second = {.found = &found}, alone = {0};
+  CHECK(!tu_fills_fast(&first) && !tu_fills_fast(&second), "fast, though no rank has measured");
+  tu_fills_note(&first, FAST);
+  CHECK(!tu_fills_fast(&first) && !tu_fills_fast(&second), "fast after one measurement");
+  tu_fills_note(&first, FAST);
+  CHECK(tu_fills_fast(&first) && tu_fills_fast(&second) && !tu_fills_fast(&alone), "not fast for whom it should be");
+  CHECK(!tu_fills_past(&second, NULL), "written past the caches, though overwriting is fast");
+  for (int i = 0; i < 2; i++) tu_fills_note(&second, SLOW);
+  CHECK(tu_fills_fast(&first) && !tu_fills_fast(&second) && found == 0, "first %d, second %d, found %u", first.fast,
+        second.fast, found);
+}
+
+/* Which of 130 short slices are timed, and of the long ones that follow. */
+static void test_timed_slices(void) {
+  static const uint32_t timed[] = {0, 1, 3, 7, 15, 31, 63, 124, 185, 187, 189, 191};
+  enum { SHORT = 130, ALL = 192 };
+  struct tu_line line = {.bytes = 8};
+  struct tu_credit_line credit = {0};
+  struct tu_receiver r = {.lines = &line, .credit = &credit, .credits = 1};
+  size_t times = 0;
+  for (uint32_t i = 0; i < ALL; i++) {
+    const bool now = r.received == r.next_timed;
+    line.bytes = i < SHORT ? 8 : 64 << 10;
+    atomic_store(&line.sequence, i + 1);
+    CHECK(tu_receiver_line(&r) == &line, "slice %u has not arrived", i);
+    CHECK(now == (times < sizeof timed / sizeof timed[0] && timed[times] == i), "slice %u is%s timed", i,
+          now ? "" : " not");
+    times += now;
+    tu_receiver_release(&r);
   }
 }
 
@@ -128,10 +164,9 @@ static void test_no_overlap(void) {
   CHECK(none > 0 && whole > 0, "%u times no room, %u times a whole ring", none, whole);
 }
 
-static const struct test tests[] = {{"two_agree", test_two_agree},
-                                    {"when", test_when},
-                                    {"wraps", test_wraps},
-                                    {"parts", test_parts},
-                                    {"no_overlap", test_no_overlap}};
+static const struct test tests[] = {
+    {"two_agree", test_two_agree},       {"when", test_when},   {"what_others_found", test_what_others_found},
+    {"timed_slices", test_timed_slices}, {"wraps", test_wraps}, {"parts", test_parts},
+    {"no_overlap", test_no_overlap}};
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

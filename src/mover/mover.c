@@ -69,6 +69,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->rank = rank;
   m->ranks = ranks;
   m->past_bytes = past_bytes(t->ranks);
+  m->fills.found = &tu_transport_head(t, 0)->fills_fast;
   m->populates = comm_id == TU_WORLD_ID && ranks <= TU_POPULATED_RANKS;
   tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, comm_id, shape, error);
   if (err == TUTTI_OK) *mover = m;

@@ -122,6 +122,7 @@ struct tu_slice_head {
    * is set; 0: nothing. reads_peers: nonzero: the rank reads the memory of the processes of all other ranks. */
   uint64_t mark, mark_at;
   _Atomic uint32_t reads_peers;
+  _Atomic uint32_t fills_fast; /* of the first rank only, for all ranks: see struct tu_fills (mover/channel.h) */
 };
 
 /* A range of this rank's slice. A range is in use, free or resting. A resting range was released a short time ago,
