@@ -237,9 +237,8 @@ static void the_first_rank_deals(void) {
     uint32_t place[RANKS];            /* after rank 0 has looked at that time; plus 1 */
   } rows[] = {
       {0, {50, 900, 50, 900}, {0, 0, 0, 0}}, /* in which time is not known */
-      {15, {51, 914, 51, 914}, {0, 0, 0, 0}}, {25, {55, 920, 55, 920}, {1, 1, 2, 2}},
-      {40, {65, 930, 65, 930}, {1, 1, 2, 2}}, /* soon after */
-      {50, {60, 925, 60, 925}, {1, 1, 2, 2}}, /* the work before counts, too */
+      {4, {51, 914, 51, 914}, {0, 0, 0, 0}},  /* soon after */ {25, {55, 920, 55, 920}, {1, 1, 2, 2}},
+      {29, {59, 920, 59, 920}, {1, 1, 2, 2}}, {50, {60, 925, 60, 925}, {1, 1, 2, 2}}, /* the work before counts, too */
       {80, {80, 937, 80, 937}, {1, 2, 1, 2}}, {105, {100, 942, 110, 939}, {2, 2, 1, 1}},
   };
   struct tu_transport *t[RANKS];

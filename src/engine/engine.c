@@ -718,8 +718,8 @@ static void tell_all(struct tu_execution *e, uint32_t i) {
   for (uint32_t k = 0; k < ins->onward_count; k++) tell(e, e->program->onward[ins->onward_first + k]);
 }
 
-/* Publishes the sends that lend data that this rank already has, before this rank copies anything itself. Otherwise a peer would
- * wait for a rank that first copies what the peer has lent. */
+/* Publishes the sends of data that this rank already has, and that the receivers copy from where it lies, before this rank
+ * copies anything itself. Otherwise a peer would wait for a rank that first copies what the peer has lent. */
 static void announce(struct tu_execution *e, bool tells) {
   const struct tu_program *p = e->program;
   e->announced = true;

@@ -133,8 +133,14 @@ static bool is_ready(struct tu_execution *e, const struct tu_instruction *ins) {
 
 bool tu_send_lends(struct tu_execution *e, uint32_t instruction) {
   const struct tu_instruction *ins = &e->program->instructions[instruction];
-  if (!may_lend(e, ins) || !is_rather_lent(e, ins) || !is_ready(e, ins)) return false;
-  e->progress[instruction].way = TU_WAY_LENT;
+  if (!is_ready(e, ins)) return false;
+  if (may_lend(e, ins)) {
+    if (!is_rather_lent(e, ins)) return false;
+    e->progress[instruction].way = TU_WAY_LENT;
+  } else {
+    if (all_posted(e, ins) || !may_be_read(e, ins)) return false;
+    e->progress[instruction].way = TU_WAY_READ;
+  }
   return true;
 }
 
