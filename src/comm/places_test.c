@@ -1,4 +1,5 @@
-/* places_test.c: tests which CPUs count as used, which CPU is best, who gets which place, and that a rank that moves keeps its affinity. */
+/* places_test.c: tests which CPUs count as used, which CPU is best, who gets which place, and that a rank that moves keeps
+ * its affinity. */
 #include "comm/places.h"
 
 #include "test.h"

@@ -19,6 +19,9 @@
 #define LOCAL_SLICE ((size_t)256 << 10)
 /* The same for one that is shared out, per thread: it is longer, so that few forks and joins of threads are needed. */
 #define SHARED_LOCAL_SLICE ((size_t)1 << 20)
+/* Maximum bytes of a local copy before a message that is read (copy_own): half of a second-level cache of 2 MiB. In an
+ * alltoallv of 1 MiB on two ranks of a mesh, 256 KiB take 7 us before, 14 after; an allgather of 2 MiB blocks gets slower. */
+#define OWN_BYTES_MAX ((size_t)1 << 20)
 
 /* blocks of the arena of an execution: those of most have all of it */
 #define BLOCK_BYTES ((size_t)1 << 10)
@@ -718,13 +721,29 @@ static void tell_all(struct tu_execution *e, uint32_t i) {
   for (uint32_t k = 0; k < ins->onward_count; k++) tell(e, e->program->onward[ins->onward_first + k]);
 }
 
+/* Carries out the local copies that wait for nothing and are not long, before a message is read from the other process: what they
+ * copy is still in the cache of this core. With more ranks that saves nothing, as the copies are a smaller part. */
+static void copy_own(struct tu_execution *e, bool tells) {
+  for (uint32_t i = 0; i < e->program->instruction_count; i++) {
+    const struct tu_instruction *ins = &e->program->instructions[i];
+    if (ins->kind != TU_COPY || ins->after_count > 0 || ins->bytes > OWN_BYTES_MAX) continue;
+    while (!e->progress[i].finished && move(e, i))
+      if (tells) tell_all(e, i);
+  }
+}
+
 /* Publishes the sends of data that this rank already has, and that the receivers copy from where it lies, before this rank
  * copies anything itself. Otherwise a peer would wait for a rank that first copies what the peer has lent. */
 static void announce(struct tu_execution *e, bool tells) {
   const struct tu_program *p = e->program;
+  bool reads = false;
   e->announced = true;
-  for (uint32_t i = 0; i < p->instruction_count; i++)
-    if (p->instructions[i].ahead && tu_send_lends(e, i) && move(e, i) && tells) tell_all(e, i);
+  for (uint32_t i = 0; i < p->instruction_count; i++) {
+    if (!p->instructions[i].ahead || !tu_send_lends(e, i)) continue;
+    reads |= e->progress[i].way == TU_WAY_READ;
+    if (move(e, i) && tells) tell_all(e, i);
+  }
+  if (reads && e->mover->ranks == 2) copy_own(e, tells);
 }
 
 /* Polls WINDOW instructions, from the first unfinished one on. If none of them advances, it polls the next WINDOW

@@ -201,7 +201,8 @@ static inline void tu_execution_claim(const struct tu_execution *e, const struct
 }
 
 /* ---- sending.c: where the next slice of a send is written, for each way of crossing ---- */
-/* Returns true if the first slice of a send may be published now, and is lent or read: its receivers copy it from where it lies. */
+/* Returns true if the first slice of a send may be published now, and is lent or read: the receivers copy it from where it
+ * lies. */
 bool tu_send_lends(struct tu_execution *e, uint32_t instruction);
 /* Reserves room for a slice of *bytes; returns false if there is no room now. Appends the addresses to write to (one,
  * or one per receiver) to e->targets, and adds their number to *count. May reduce *bytes. A lent slice (rendezvous get)
