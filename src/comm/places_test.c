@@ -234,13 +234,17 @@ static void ranks_that_share_cpus_take_their_places(void) {
 /* Rank 0 deals the places, and rank 1 goes to its own. */
 static void the_first_rank_deals(void) {
   static const struct {
-    uint64_t at_ms, worked_ms[RANKS]; /* of worked_ms, the total so far */
+    const char *what;
+    uint64_t at_ms, worked_ms[RANKS]; /* worked_ms: in total so far */
     uint32_t place[RANKS];            /* after rank 0 has looked at that time; plus 1 */
   } rows[] = {
-      {0, {50, 900, 50, 900}, {0, 0, 0, 0}}, /* in which time is not known */
-      {4, {51, 914, 51, 914}, {0, 0, 0, 0}},  /* soon after */ {25, {55, 920, 55, 920}, {1, 1, 2, 2}},
-      {29, {59, 920, 59, 920}, {1, 1, 2, 2}}, {50, {60, 925, 60, 925}, {1, 1, 2, 2}}, /* the work before counts, too */
-      {80, {80, 937, 80, 937}, {1, 2, 1, 2}}, {105, {100, 942, 110, 939}, {2, 2, 1, 1}},
+      {"it is not known in which time", 0, {50, 900, 50, 900}, {0, 0, 0, 0}},
+      {"soon after", 4, {51, 914, 51, 914}, {0, 0, 0, 0}},
+      {"odd ranks have more", 25, {55, 920, 55, 920}, {1, 1, 2, 2}},
+      {"soon after that", 29, {59, 920, 59, 920}, {1, 1, 2, 2}},
+      {"what they did before counts, too", 50, {60, 925, 60, 925}, {1, 1, 2, 2}},
+      {"equal work", 80, {80, 937, 80, 937}, {1, 2, 1, 2}},
+      {"even ranks have more", 105, {100, 942, 110, 939}, {2, 2, 1, 1}},
   };
   struct tu_transport *t[RANKS];
   cpu_set_t all, both;
@@ -258,8 +262,9 @@ static void the_first_rank_deals(void) {
     for (uint32_t r = 0; r < 2; r++) tu_places_look(t[r], now, true, true);
     for (uint32_t r = 0; r < RANKS; r++) {
       const uint32_t place = atomic_load(&tu_transport_head(t[0], r)->place);
-      CHECK(place == rows[i].place[r], "%d ms: rank %u has place %u", (int)rows[i].at_ms, r, place);
-      if (r < 2 && place > 0) CHECK(published(t[r]) == cpus[place - 1], "rank %u waits on CPU %u", r, published(t[r]));
+      CHECK(place == rows[i].place[r], "%s: rank %u has place %u", rows[i].what, r, place);
+      if (r < 2 && place > 0)
+        CHECK(published(t[r]) == cpus[place - 1], "%s: rank %u waits on CPU %u", rows[i].what, r, published(t[r]));
     }
   }
   if (!two) SKIP("one CPU only");

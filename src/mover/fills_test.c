@@ -1,6 +1,5 @@
 /* fills_test.c: tests when slices are written past the caches: by measured times, of this rank or of others, on rings whose
- * lines the peer has read.
- * And where in a ring they are written, while a part of the ring is in use. */
+ * lines the peer has read. And where in a ring they are written, while a part of the ring is in use. */
 #include "mover/channel.h"
 
 #include <string.h>
