@@ -112,9 +112,9 @@ static uint32_t place_of(const struct tu_transport *t, uint32_t rank) {
 
 /* Adds to a sum in which older parts count less with each deal. Returns the sum. */
 static uint64_t add_lately(_Atomic uint64_t *sum, uint64_t part) {
-  const uint64_t older = atomic_load_explicit(sum, memory_order_relaxed);
-  atomic_store_explicit(sum, older - older / FORGOTTEN_PART + part, memory_order_relaxed);
-  return older - older / FORGOTTEN_PART + part;
+  const uint64_t older = atomic_load_explicit(sum, memory_order_relaxed), now = older - older / FORGOTTEN_PART + part;
+  atomic_store_explicit(sum, now, memory_order_relaxed);
+  return now;
 }
 
 /* On the first rank: decides which place each rank has, by what they have worked lately. */

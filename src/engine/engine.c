@@ -727,7 +727,7 @@ static void copy_own(struct tu_execution *e, bool tells) {
   for (uint32_t i = 0; i < e->program->instruction_count; i++) {
     const struct tu_instruction *ins = &e->program->instructions[i];
     if (ins->kind != TU_COPY || ins->after_count > 0 || ins->bytes > OWN_BYTES_MAX) continue;
-    while (!e->progress[i].finished && move(e, i))
+    while (move(e, i))
       if (tells) tell_all(e, i);
   }
 }

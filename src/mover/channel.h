@@ -377,7 +377,7 @@ struct tu_fills {
   _Atomic uint32_t *found;
 };
 
-/* Returns true if overwriting is fast. */
+/* Returns true if overwriting is fast. If this rank has not measured it, first takes over what another one has found. */
 static inline bool tu_fills_fast(struct tu_fills *f) {
   if (!f->measured && f->found) f->fast = atomic_load_explicit(f->found, memory_order_relaxed) != 0;
   return f->fast;
