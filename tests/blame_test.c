@@ -320,16 +320,24 @@ static void who_does_not_begin_is_named(void) {
   }
 }
 
-/* ---- a message that has arrived is not late ---- */
+/* ---- what is late, and for whom ---- */
 
 static void *send_seven(void *context) {
   const int32_t seven = 7;
   return tutti_send(context, &seven, 1, TUTTI_I32, 0, 0) == TUTTI_OK ? context : NULL;
 }
 
-/* Two ranks of one process. When the time of the receive is over, its message has arrived, but no call has looked for
- * it. */
-static void what_has_come_is_not_late(void) {
+static void send_from(tutti_comm *comm) {
+  pthread_t sender;
+  void *sent = NULL;
+  if (pthread_create(&sender, NULL, send_seven, comm) != 0) abort();
+  pthread_join(sender, &sent);
+  CHECK(sent, "the message was not sent");
+}
+
+/* Two ranks of one process. Rank 0 has a receive with a time limit of 100 ms, and the thread `looker` of a rank looks round
+ * when it starts, and a second later. The message has arrived then, if `is_sent`, but no call has looked for it. */
+static void look_a_second_later(uint32_t looker, bool is_sent) {
   struct tu_transport *endpoints[2];
   tutti_comm *comm[2];
   struct tu_error error = {0};
@@ -341,26 +349,29 @@ static void what_has_come_is_not_late(void) {
   if (!good) return;
   int32_t received = 0;
   tutti_request *in = NULL;
-  pthread_t sender;
-  void *sent = NULL;
   const tutti_call receives = {
       .collective = TUTTI_RECV, .recv = &received, .count = 1, .type = TUTTI_I32, .peer = 1, .timeout_ms = 100};
-  uint64_t now = tu_clock_ns();
+  const uint64_t now = tu_clock_ns();
   CHECK(tutti_start(comm[0], &receives, &in) == TUTTI_OK, "%s", tutti_error_message(NULL));
-  (void)tu_look_round(comm[0], now, 100);
-  if (pthread_create(&sender, NULL, send_seven, comm[1]) != 0) abort();
-  pthread_join(sender, &sent);
-  CHECK(sent, "the message was not sent");
-  (void)tu_look_round(comm[0], now + 1000000000u, 100);
+  (void)tu_look_round(comm[looker], now, 100);
+  if (is_sent) send_from(comm[1]);
+  (void)tu_look_round(comm[looker], now + 1000000000u, 100);
+  if (!is_sent) send_from(comm[1]);
   CHECK(tutti_wait(&in) == TUTTI_OK && received == 7, "%s", tutti_error_message(NULL));
   CHECK(tutti_comm_free(comm[1]) == TUTTI_OK && tutti_comm_free(comm[0]) == TUTTI_OK, "%s", tutti_error_message(NULL));
 }
+
+static void what_has_come_is_not_late(void) { look_a_second_later(0, true); }
+
+/* A thread that waits also looks round for other ranks of its process. Their time limits run while they wait themselves. */
+static void limits_of_other_ranks_do_not_run(void) { look_a_second_later(1, false); }
 
 int main(int argc, char **argv) {
   const struct test tests[] = {{"who_does_not_move_is_named", who_does_not_move_is_named},
                                {"who_has_waited_and_ended_is_followed", who_has_waited_and_ended_is_followed},
                                {"who_does_not_begin_is_named", who_does_not_begin_is_named},
                                {"what_has_come_is_not_late", what_has_come_is_not_late},
+                               {"limits_of_other_ranks_do_not_run", limits_of_other_ranks_do_not_run},
                                {"a_wait_ends_on_its_own_endpoint", a_wait_ends_on_its_own_endpoint}};
   ranks_clear_environment();
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);

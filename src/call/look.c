@@ -112,8 +112,9 @@ static bool too_late(struct tutti_request *r, uint64_t now) {
 
 struct round {
   uint64_t now;
-  bool limits; /* true: time limits run */
-  int ms;      /* time until the next check is due, in ms */
+  const struct tu_transport *waits; /* endpoint of the rank that waits; NULL: none does */
+  bool limits;                      /* true: time limits run in the communicator that is checked */
+  int ms;                           /* time until the next check is due, in ms */
 };
 
 /* Logs a call that has made no progress for SLOW_NS. */
@@ -143,8 +144,11 @@ static void look_round_for(struct tutti_request *r, const struct round *round) {
 
 static void look_round_at(struct tutti_comm *comm, void *context) {
   struct round *round = context;
+  /* The time limits of another rank in this process run while that rank itself waits. If its time-out passed here, this
+   * thread would ask other hosts for their waits, for up to 200 ms, and would not answer for its own rank meanwhile. */
+  round->limits = comm->transport == round->waits;
   /* A message on the simulated wire rings no bell. A thread of the program that waits knows that, and does not sleep. */
-  if (!round->limits && comm->pace && round->ms > 1) round->ms = 1;
+  if (!round->waits && comm->pace && round->ms > 1) round->ms = 1;
   for (struct tutti_request *r = comm->first; r; r = r->next) {
     look_round_for(r, round);
     if (comm->failed) round->ms = 0;
@@ -200,7 +204,7 @@ static void tell(struct tutti_comm *comm, uint64_t now) {
 }
 
 int tu_look_round(struct tutti_comm *comm, uint64_t now, int ms_max) {
-  struct round round = {.now = now, .limits = comm != NULL, .ms = ms_max};
+  struct round round = {.now = now, .waits = comm ? comm->transport : NULL, .ms = ms_max};
   tu_queue_visit(comm, look_round_at, &round);
   if (comm) tell(comm, now);
   return round.ms;
