@@ -22,6 +22,7 @@ from peers import bars, cells, results, sides
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 COLLECTIVES = ["allreduce", "reduce", "broadcast", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv",
                "reduce_scatter", "scan", "barrier"]
+NO_COLLECTIVES = ["split"]  # MPI_Comm_split, five broadcasts of 4 bytes, MPI_Comm_free; shown if asked for
 FORMS = ["blocking", "nonblocking", "after_barrier"]
 USUAL_FORMS = FORMS[:2]
 SIZES = "8,64,1K,4K,16K,64K,256K,1M,4M,16M"
@@ -321,8 +322,8 @@ def list_cells(mpis, ranks_list, forms, collectives, sizes):
     for mpi in mpis:
         for ranks in ranks_list:
             for collective in collectives:
-                for form in forms:
-                    counts_bytes = [0] if collective == "barrier" else sizes
+                for form in forms if collective not in NO_COLLECTIVES else ["blocking"]:
+                    counts_bytes = [0] if collective in ["barrier", *NO_COLLECTIVES] else sizes
                     found += [Cell(mpi, ranks, form, collective, count) for count in counts_bytes]
     return found
 

@@ -11,7 +11,8 @@
  * Line: "COLLECTIVE FORM BYTES US right|wrong|unchecked".
  * - FORM: blocking; nonblocking: start, and wait at once; or after_barrier: a barrier and a blocking call, both timed, with
  *   rank 0 as the root.
- * - BYTES: of the buffer of a rank in allreduce, reduce, broadcast and scan; of the blocks of all ranks otherwise.
+ * - COLLECTIVE: also split: MPI_Comm_split, SPLIT_CALLS broadcasts of BYTES on the new communicator, and MPI_Comm_free.
+ * - BYTES: of the buffer of a rank in allreduce, reduce, broadcast, scan and split; of the blocks of all ranks otherwise.
  * - US: time of a call in us, of the slowest rank, median of up to 3 loops. Roots rotate, and every second scan is over
  *   the ranks in reverse order. Otherwise the first ranks run ahead, and the loop measures how fast they send.
  * From SINGLE_BYTES on, calls are timed one by one. Before each, the rank writes its input and reads its output, as
@@ -25,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES_MAX = 64 << 20, SINGLE_BYTES = 16 << 10, LOOPS = 3, ITEM = sizeof(float) };
+enum { BYTES_MAX = 64 << 20, SINGLE_BYTES = 16 << 10, LOOPS = 3, SPLIT_CALLS = 5, ITEM = sizeof(float) };
 
 struct bench {
   int rank, ranks;
@@ -78,6 +79,14 @@ static void start_barrier(struct bench *b, int root, MPI_Request *request) {
   MPI_Ibarrier(WORLD, request);
 }
 
+/* A communicator of all ranks, a few short calls on it, and its end: what programs do that make many communicators. */
+static void run_split(struct bench *b, int root) {
+  MPI_Comm made;
+  MPI_Comm_split(WORLD, 0, b->rank, &made);
+  for (int i = 0; i < SPLIT_CALLS; i++) MPI_Bcast(b->out, b->count, F32, root, made);
+  MPI_Comm_free(&made);
+}
+
 enum kind {
   ALLREDUCE,
   REDUCE,
@@ -90,12 +99,13 @@ enum kind {
   ALLTOALLV,
   REDUCE_SCATTER,
   SCAN,
-  BARRIER
+  BARRIER,
+  SPLIT
 };
 struct collective {
   const char *name;
   void (*run)(struct bench *b, int root);
-  void (*start)(struct bench *b, int root, MPI_Request *request);
+  void (*start)(struct bench *b, int root, MPI_Request *request); /* NULL: there is no such form */
   bool in_blocks, out_blocks; /* the buffer holds a block per rank; BYTES counts the blocks of all ranks */
 };
 static const struct collective collectives[] = {
@@ -111,10 +121,14 @@ static const struct collective collectives[] = {
     [REDUCE_SCATTER] = {"reduce_scatter", run_reduce_scatter_block, start_reduce_scatter_block, true, false},
     [SCAN] = {"scan", run_scan, start_scan, false, false},
     [BARRIER] = {"barrier", run_barrier, start_barrier, false, false},
+    [SPLIT] = {"split", run_split, NULL, false, false},
 };
 enum { KINDS = sizeof collectives / sizeof collectives[0] };
 
 static enum kind kind_of(const struct bench *b) { return (enum kind)(b->collective - collectives); }
+
+/* Returns true if `out` is also the input of the root. */
+static bool sends_output(const struct bench *b) { return kind_of(b) == BCAST || kind_of(b) == SPLIT; }
 
 static void operate(struct bench *b, int root) {
   if (!b->nonblocking) {
@@ -227,7 +241,8 @@ static size_t check_output(const struct bench *b, int root) {
     case REDUCE: return b->rank == root ? check_sums(b, b->ranks - 1, 0) : 0;
     case SCAN: return check_sums(b, b->rank, 0);
     case REDUCE_SCATTER: return check_sums(b, b->ranks - 1, own);
-    case BCAST: return check_block(b, 0, b->out_count, root, 0);
+    case BCAST:
+    case SPLIT: return check_block(b, 0, b->out_count, root, 0);
     case SCATTER: return check_block(b, 0, b->out_count, root, own);
     case GATHER: return b->rank == root ? check_blocks(b) : 0;
     case BARRIER: return 0;
@@ -246,7 +261,7 @@ static bool verify(struct bench *b) {
   const int root = b->ranks - 1;
   for (size_t i = 0; i < b->in_count; i++) b->in[i] = value_of(b->rank, i);
   for (size_t i = 0; i < b->out_count; i++) b->out[i] = -1;
-  if (kind_of(b) == BCAST && b->rank == root) memcpy(b->out, b->in, b->out_count * ITEM);
+  if (sends_output(b) && b->rank == root) memcpy(b->out, b->in, b->out_count * ITEM);
   operate(b, root);
   return max_of((double)check_output(b, root)) == 0;
 }
@@ -264,9 +279,9 @@ static volatile float sink;
 
 static void write_input_and_read_output(struct bench *b) {
   float sum = 0;
-  float *in = kind_of(b) == BCAST ? b->out : b->in;
+  float *in = sends_output(b) ? b->out : b->in;
   for (size_t i = 0; i < b->out_count; i += 16) sum += b->out[i];
-  for (size_t i = 0; i < (kind_of(b) == BCAST ? b->out_count : b->in_count); i++) in[i] = 1;
+  for (size_t i = 0; i < (sends_output(b) ? b->out_count : b->in_count); i++) in[i] = 1;
   sink = sum;
 }
 
@@ -322,7 +337,7 @@ static bool read_cell(struct bench *b, const char *collective, const char *form,
   b->bytes = strtoull(bytes, NULL, 10);
   b->turn = 0;
   b->backwards = false;
-  return b->collective && b->bytes <= BYTES_MAX &&
+  return b->collective && b->bytes <= BYTES_MAX && (b->collective->start || !b->nonblocking) &&
          (b->nonblocking || b->after_barrier || strcmp(form, "blocking") == 0);
 }
 

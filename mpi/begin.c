@@ -33,6 +33,23 @@ static enum tm_mode read_mode(void) {
   return TM_OFF;
 }
 
+/* Reads TUTTI_MPI_MANY. Returns false if it is not of the form AT_ONCE,CALLS. */
+static bool read_many(struct tm_many *many) {
+  const char *text = getenv("TUTTI_MPI_MANY");
+  unsigned long at_once = TM_AT_ONCE, calls = TM_CALLS;
+  int length = 0;
+  const bool is_set = text && *text;
+  if (is_set && (sscanf(text, "%9lu,%9lu%n", &at_once, &calls, &length) != 2 || text[length] || strpbrk(text, "+- "))) {
+    fprintf(stderr,
+            "tutti-mpi: TUTTI_MPI_MANY is '%s'; expected two numbers below %d, as in %d,%d. All calls are left "
+            "to " TM_MPI_NAME ".\n",
+            text, TM_MANY_MAX, TM_AT_ONCE, TM_CALLS);
+    return false;
+  }
+  *many = (struct tm_many){(uint32_t)at_once, (uint32_t)calls};
+  return true;
+}
+
 /* ---- the ranks meet ---- */
 
 static int exchange(void *context, const void *mine, void *all, size_t bytes) {
@@ -71,7 +88,7 @@ void tm_begin(void) {
   int level = MPI_THREAD_SINGLE;
   PMPI_Query_thread(&level);
   tm_door.threads = level == MPI_THREAD_MULTIPLE;
-  tm_door.mode = read_mode();
+  tm_door.mode = read_many(&tm_door.many) ? read_mode() : TM_OFF;
   PMPI_Comm_rank(MPI_COMM_WORLD, &tm_door.rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &tm_door.ranks);
   const int missing = tm_presence_missing(tm_door.ranks);
@@ -90,6 +107,7 @@ void tm_begin(void) {
     tm_door.mode = TM_OFF;
     return;
   }
+  PMPI_Bcast(&tm_door.many, 2, MPI_UINT32_T, 0, tm_door.lobby);
   const tutti_err err = begin_parts();
   if (err != TUTTI_OK) tm_say("all calls are left to " TM_MPI_NAME ": %s", tutti_error_message(NULL));
   tm_door.open = all_can(err == TUTTI_OK);

@@ -55,11 +55,11 @@ static int translate(const struct tm_call *c, struct tm_comm *k) {
 
 int tm_run(const struct tm_call *c) {
   struct tm_comm *k = tm_comm_find(c->comm);
-  if (__builtin_expect(!k, 0)) {
+  if (__builtin_expect(!k || k->reason != TM_ROUTED, 0)) {
     if (!tm_door.open) return tm_native_run(c);
-    k = tm_comm_settle(c->comm);
+    k = tm_comm_enter(c->comm);
+    if (!k || k->reason != TM_ROUTED) return leave(c, k ? k->reason : TM_ARGUMENTS);
   }
-  if (!k || k->reason != TM_ROUTED) return leave(c, k ? k->reason : TM_ARGUMENTS);
   tutti_err err;
   if (tm_door.mode != TM_QUIET || !tm_run_short(c, k, &err)) return translate(c, k);
   return err == TUTTI_OK ? MPI_SUCCESS : tm_fail(k, err, tm_kind_names[c->kind]);

@@ -1,6 +1,7 @@
 /* comms.c: the communicator of tutti that belongs to a communicator of the MPI. It is created together with it (creators.c),
- * or in the first blocking collective if the door did not see how the communicator was made. Both wait for all ranks, as
- * the MPI may. It is closed when the MPI frees the communicator, which an attribute tells; that is local. */
+ * or in the first blocking collective if the door did not see how the communicator was made. Where a program makes many
+ * communicators, it is created only for those that it uses often. All that waits for all ranks, as the MPI may. It is closed
+ * when the MPI frees the communicator, which an attribute tells; that is local. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -95,18 +96,43 @@ static struct tm_comm *remember(MPI_Comm comm, struct tm_comm *k) {
   return kept ? k : NULL;
 }
 
+static void settle(struct tm_comm *k) {
+  tm_native_begin();
+  k->reason = look_at(k->handle, k);
+  tm_native_end();
+}
+
+static struct tm_comm *new_comm(MPI_Comm comm, uint32_t line) {
+  struct tm_comm *k = calloc(1, sizeof *k);
+  if (k) *k = (struct tm_comm){.reason = TM_NEW, .users = 1, .handle = comm, .line = line};
+  return k;
+}
+
 struct tm_comm *tm_comm_settle(MPI_Comm comm) {
   if (!tm_door.open || comm == MPI_COMM_NULL) return NULL;
   struct tm_comm *k = tm_comm_find(comm);
+  if (k && k->reason == TM_NEW) settle(k);
   if (k) return k;
-  k = calloc(1, sizeof *k);
+  k = new_comm(comm, 0);
   if (!k) return NULL;
-  k->users = 1;
-  k->handle = comm;
-  tm_native_begin();
-  k->reason = look_at(comm, k);
-  tm_native_end();
+  settle(k);
   return remember(comm, k);
+}
+
+struct tm_comm *tm_comm_enter(MPI_Comm comm) {
+  struct tm_comm *k = tm_comm_find(comm);
+  return k && (k->reason != TM_NEW || ++k->calls < tm_door.many.calls) ? k : tm_comm_settle(comm);
+}
+
+void tm_comm_made(MPI_Comm parent, MPI_Comm comm) {
+  if (!tm_door.open) return;
+  struct tm_comm *from = parent == MPI_COMM_NULL ? NULL : tm_comm_find(parent), *k;
+  /* Ranks that are not in the communicator count it, too. Those of which only some make it cannot count alike. */
+  const uint32_t line = parent == MPI_COMM_NULL ? TM_MANY_MAX + 1 : from ? ++from->line : 1;
+  if (comm == MPI_COMM_NULL) return;
+  if (line <= tm_door.many.at_once) k = tm_comm_settle(comm);
+  else if ((k = new_comm(comm, line))) k = remember(comm, k);
+  if (k) k->line = line;
 }
 
 tutti_err tm_comms_begin(void) {

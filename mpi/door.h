@@ -39,13 +39,16 @@ enum tm_mode { TM_OFF, TM_QUIET, TM_REPORT, TM_VERIFY };
 
 struct tm_door {
   enum tm_mode mode;
-  bool threads;               /* several threads may call at once (MPI_THREAD_MULTIPLE) */
-  bool open;                  /* calls are routed: from the end of MPI_Init to MPI_Finalize */
-  tutti_comm *world;          /* all ranks of MPI_COMM_WORLD */
-  tutti_comm *poller;         /* this rank alone; for polls of all open requests */
-  MPI_Comm lobby;             /* duplicate of MPI_COMM_WORLD, for messages of the door */
-  MPI_Group group;            /* of MPI_COMM_WORLD */
-  int rank, ranks;            /* in MPI_COMM_WORLD */
+  bool threads;       /* several threads may call at once (MPI_THREAD_MULTIPLE) */
+  bool open;          /* calls are routed: from the end of MPI_Init to MPI_Finalize */
+  tutti_comm *world;  /* all ranks of MPI_COMM_WORLD */
+  tutti_comm *poller; /* this rank alone; for polls of all open requests */
+  MPI_Comm lobby;     /* duplicate of MPI_COMM_WORLD, for messages of the door */
+  MPI_Group group;    /* of MPI_COMM_WORLD */
+  int rank, ranks;    /* in MPI_COMM_WORLD */
+  struct tm_many {
+    uint32_t at_once, calls;
+  } many;                     /* TUTTI_MPI_MANY; see tm_comm_enter */
   tutti_op commutes, ordered; /* operations of tutti that call MPI_Reduce_local */
 };
 extern struct tm_door tm_door;
@@ -94,6 +97,7 @@ enum tm_reason {
   TM_INTERCOMM, /* an intercommunicator */
   TM_OTHER_JOB, /* some ranks are not of this MPI_COMM_WORLD */
   TM_UNSETTLED, /* the communicator was made without the door, and no blocking collective has been called on it yet */
+  TM_NEW,       /* the communicator is one of many, and few blocking collectives have been called on it yet */
   TM_NO_MEMORY, /* a rank could not create the communicator of tutti */
   TM_OPERATION, /* the operation is not for this datatype, or its elements are too long */
   TM_ARGUMENTS, /* wrong arguments, which the MPI reports */
@@ -107,12 +111,24 @@ struct tm_comm {
   enum tm_reason reason;
   _Atomic uint32_t users; /* the handle, and each request; the communicator of tutti is closed when the last one goes */
   MPI_Comm handle;
+  /* How many communicators have been made from this one, and before it from the ones that it comes from, one from the
+   * other. Equal on all ranks. */
+  uint32_t line;
+  uint32_t calls; /* TM_NEW: blocking collectives so far */
 };
 /* Returns what is known of a communicator; NULL: nothing yet. */
 struct tm_comm *tm_comm_find(MPI_Comm comm);
-/* Returns what is known of a communicator. If nothing is, creates a communicator of tutti. Collective over it, and waits for
- * the other ranks. NULL: the handle is none of a communicator. */
+/* Returns what is known of a communicator. If it has no communicator of tutti yet, creates one. Collective over it, and waits
+ * for the other ranks. NULL: the handle is none of a communicator. */
 struct tm_comm *tm_comm_settle(MPI_Comm comm);
+/* The same in a blocking collective. If the communicator is one of many, it is settled only if it has been used often. */
+struct tm_comm *tm_comm_enter(MPI_Comm comm);
+/* A communicator has been made from `parent`, by all its ranks; MPI_COMM_NULL: by some ranks only. `comm` MPI_COMM_NULL: this
+ * rank is not in it. */
+void tm_comm_made(MPI_Comm parent, MPI_Comm comm);
+/* A communicator whose `line` is at most tm_door.many.at_once is settled when it is made. The others wait for blocking
+ * collective number tm_door.many.calls: a communicator of tutti takes about 40 us, and its first calls have to be prepared. */
+enum { TM_AT_ONCE = 16, TM_CALLS = 256, TM_MANY_MAX = 1000000000 };
 void tm_comm_release(struct tm_comm *comm);
 tutti_err tm_comms_begin(void);
 void tm_comms_end(void);

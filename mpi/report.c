@@ -12,6 +12,7 @@ static const char *const reasons[TM_REASONS] = {
     [TM_INTERCOMM] = "intercommunicator",
     [TM_OTHER_JOB] = "ranks of another MPI_COMM_WORLD",
     [TM_UNSETTLED] = "no blocking collective yet on a communicator of MPI_Comm_idup",
+    [TM_NEW] = "one of many communicators, with few blocking collectives so far",
     [TM_NO_MEMORY] = "no memory for the communicator",
     [TM_OPERATION] = "operation and datatype",
     [TM_ARGUMENTS] = "wrong arguments",

@@ -111,7 +111,16 @@ goes_on_between() { # MPI
   TUTTI_ALGORITHM=scan=chain door 0 --verify "$1" 3 "./cases.$1" between
 }
 test_one_progress() { each goes_on_between && each goes_well progress 2 && each goes_well progress 4; }
-test_many_communicators() { each goes_well many 2; }
+# Of 5 communicators, 2 are taken at once, on 3 ranks. 3 are taken in the third of their 4 blocking collectives, 8 calls of all
+# ranks: in one of them only 2 ranks are.
+few_of_many() { # MPI
+  TUTTI_MPI_MANY=2,3 door 0 --report "$1" 3 "./cases.$1" few
+  has_facts "$1" "$err" "MPI_Allreduce                          40  routed|MPI_Allreduce                          16  left|\
+MPI_Iallreduce                         32  routed|MPI_Iallreduce                         24  left|one of many"
+  TUTTI_MPI_MANY=2 door 0 "" "$1" 2 "./cases.$1" counts
+  has_facts "$1" "$err" "TUTTI_MPI_MANY is '2'|expected two numbers|All calls are left"
+}
+test_many_communicators() { each goes_well many 2 && TUTTI_MPI_MANY=999999999,1 each goes_well many 2 && each few_of_many; }
 test_errors_are_returned() { each goes_well errors 3; }
 test_memory() { each goes_well memory 2; }
 

@@ -39,6 +39,9 @@ const struct tu_env_name tu_env_names[] = {
     {"TUTTI_ALGORITHM", "COLLECTIVE=NAME,...", "algorithms that replace the table's choice; rank 0's value applies"},
     {"TUTTI_ORDER", "any or canonical", "order of reductions; canonical: the same bits for any size and algorithm"},
     {"TUTTI_MPI", "off, collectives, report or verify", "what libtutti_mpi.so does in programs of MPI"},
+    {"TUTTI_MPI_MANY", "N,CALLS",
+     "tutti takes N communicators of MPI when they are made, and others after CALLS collectives; rank 0's value "
+     "applies"},
     {"TUTTI_ISA", "name", "instruction set of the arithmetic: plain, sse2, avx2, avx512"},
     {"TUTTI_LOG", "off, warn, info or debug, and :FILE", "what the library writes to standard error, or to the file"},
     {"TUTTI_DEBUG", "as TUTTI_LOG", "the same, if TUTTI_LOG is not set"},

@@ -119,6 +119,33 @@ static void many(void) {
   for (int i = COMMS; i-- > 0;) MPI_Comm_free(&comms[i]);
 }
 
+/* Communicators that are taken when they are made, and others that are taken in their third blocking collective, if
+ * TUTTI_MPI_MANY is 2,3. */
+static void few(void) {
+  enum { COMMS = 5, CALLS = 4 };
+  MPI_Comm comms[COMMS];
+  MPI_Group group;
+  MPI_Request request;
+  int sum[2];
+  MPI_Comm_dup(MPI_COMM_WORLD, &comms[0]);
+  MPI_Comm_split(comms[0], 0, -rank, &comms[1]);                         /* the second in its line */
+  MPI_Comm_split(comms[1], rank == 0 ? MPI_UNDEFINED : 1, 0, &comms[2]); /* the third; rank 0 is not in it */
+  MPI_Comm_dup(comms[1], &comms[3]);                                     /* the fourth */
+  MPI_Comm_group(comms[0], &group);
+  MPI_Comm_create_group(MPI_COMM_WORLD, group, 7, &comms[4]);
+  MPI_Group_free(&group);
+  for (int i = 0; i < COMMS; i++) {
+    if (comms[i] == MPI_COMM_NULL) continue;
+    for (int k = 0; k < CALLS; k++) {
+      MPI_Iallreduce(&rank, &sum[0], 1, MPI_INT, MPI_SUM, comms[i], &request);
+      MPI_Allreduce(&rank, &sum[1], 1, MPI_INT, MPI_SUM, comms[i]);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      NEED(sum[0] == sum_to(ranks) && sum[1] == sum_to(ranks));
+    }
+    MPI_Comm_free(&comms[i]);
+  }
+}
+
 /* Each rank waits in one library for what a peer does after it has waited in the other one. */
 static void progress(void) {
   enum { COUNT = 1 << 18, ROUNDS = 8 };
@@ -259,9 +286,9 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"counts", counts},   {"left", left}, {"errors", errors},     {"wrong", wrong},
-               {"memory", memory},   {"many", many}, {"progress", progress}, {"between", between},
-               {"strided", strided}, {"ends", ends}, {"swapped", swapped}};
+  } cases[] = {{"counts", counts},   {"left", left},       {"errors", errors}, {"wrong", wrong},
+               {"memory", memory},   {"many", many},       {"few", few},       {"progress", progress},
+               {"between", between}, {"strided", strided}, {"ends", ends},     {"swapped", swapped}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -1,7 +1,8 @@
 #!/bin/bash
 # random_programs.sh BUILD MPI PROGRAMS RANKS...: random programs of MPI (random_programs.c) with the door, PROGRAMS with each
 # number of ranks. MPI: openmpi or mpich. Of each five launches three compare with the MPI (TUTTI_MPI=verify), one does what
-# both MPIs do wrongly, and one does so in two or three threads. TEST_SEED repeats a run. Exit 1: a result was wrong, or a
+# both MPIs do wrongly, and one does so in two or three threads. One of the three that compare takes communicators only after
+# some calls (TUTTI_MPI_MANY). TEST_SEED repeats a run. Exit 1: a result was wrong, or a
 # launch failed or took too long; its command is printed.
 set -u
 [ $# -ge 4 ] || { echo "usage: random_programs.sh BUILD MPI PROGRAMS RANKS..." && exit 2; }
@@ -9,6 +10,8 @@ source=$(cd "$(dirname "$0")" && pwd) build=$(cd "$1" && pwd) || exit 2
 mpi=$2 programs=$3
 shift 3
 launch_max=500
+# The MPI must not get calls that it does wrongly.
+strict="RANDOM_PROGRAMS_STRICT=1 TUTTI_MPI_MANY=999999999,1"
 seed=${TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Debian's Open MPI 4.1.4 adds integers of 8 bits wrongly with AVX. Ranks of MPICH never yield a core.
@@ -60,8 +63,9 @@ for ranks; do
   for ((first = 0; first < programs; first += size)); do
     count=$((programs - first < size ? programs - first : size))
     case $((launched % 5)) in
-      3) launch "$ranks" "$first" "$count" "TUTTI_MPI=collectives RANDOM_PROGRAMS_STRICT=1" 1 ;;
-      4) launch "$ranks" "$first" "$count" "TUTTI_MPI=collectives RANDOM_PROGRAMS_STRICT=1" $((2 + launched / 5 % 2)) ;;
+      2) launch "$ranks" "$first" "$count" "TUTTI_MPI=verify TUTTI_MPI_MANY=$((launched % 3)),3" 1 ;;
+      3) launch "$ranks" "$first" "$count" "TUTTI_MPI=collectives $strict" 1 ;;
+      4) launch "$ranks" "$first" "$count" "TUTTI_MPI=collectives $strict" $((2 + launched / 5 % 2)) ;;
       *) launch "$ranks" "$first" "$count" "TUTTI_MPI=verify" 1 ;;
     esac
     launched=$((launched + 1))
