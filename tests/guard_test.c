@@ -456,13 +456,19 @@ static int64_t count_told_waits(const struct snapshot *s, const struct tu_range 
   return count_changed(s, block->offset + tu_block_awaited_at(ranks), ranks * sizeof(uint64_t));
 }
 
+/* The first rank's head says how the host overwrites lines. That is measured, so it may change in any call. */
+static int64_t count_told_fills(const struct snapshot *s) {
+  const size_t at = offsetof(struct tu_slice_head, fills_fast) / TU_LINE_BYTES * TU_LINE_BYTES;
+  return count_changed(s, s->t->rank * (uint64_t)s->t->slice_bytes + at, TU_LINE_BYTES);
+}
+
 /* Counts the cache lines of this rank's slice that have changed since the snapshot. */
 static void compare(const struct snapshot *s, const tutti_comm *world, const double *in, const double *out,
                     int64_t found[WHATS]) {
   const struct tu_mover *m = world->mover;
   const struct tu_transport *t = world->transport;
   for (int w = LINES; w <= OTHERS; w++) found[w] = 0;
-  found[OTHERS] = count_changed(s, t->rank * (uint64_t)t->slice_bytes, TU_HEAD_BYTES);
+  found[OTHERS] = count_changed(s, t->rank * (uint64_t)t->slice_bytes, TU_HEAD_BYTES) - count_told_fills(s);
   for (const struct tu_range *r = t->ranges; r; r = r->next) {
     const void *memory = tu_transport_at(t, r->offset);
     bool is_channel = false, is_ring = m->cast && m->cast->staging.offset == r->offset;
