@@ -301,6 +301,50 @@ static void to_itself(void) {
   free(out);
 }
 
+/* Calls of a few sizes, whose buffers lie elsewhere each time: a call finds the request of an equal one, which has run with
+ * other buffers, and other calls may have been open meanwhile. */
+static void moving_buffers(void) {
+  enum { ROUNDS = 4000, PLACES = 50, COUNT_MAX = 3000, SPAN = COUNT_MAX * 8 + PLACES };
+  static const size_t counts[] = {1, 3, 40, 200, COUNT_MAX};
+  static const tutti_collective collectives[] = {TUTTI_ALLREDUCE, TUTTI_REDUCE, TUTTI_BROADCAST, TUTTI_ALLGATHER,
+                                                 TUTTI_SCAN};
+  uint64_t shared = strtoull(getenv("TEST_SEED"), NULL, 0), own = shared + rank + 1;
+  int32_t *in = numbers(SPAN), *out = numbers(SPAN), sum = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    const tutti_collective c = collectives[ranks_random(&shared) % 5];
+    const size_t count = counts[ranks_random(&shared) % 5], blocks = c == TUTTI_ALLGATHER ? ranks : 1;
+    const uint32_t root = (uint32_t)(ranks_random(&shared) % ranks), last = c == TUTTI_SCAN ? rank : ranks - 1;
+    const bool others = ranks_random(&shared) % 8 == 0;
+    int32_t *from = in + ranks_random(&own) % PLACES, *to = out + ranks_random(&own) % PLACES;
+    for (size_t i = 0; i < count; i++) from[i] = (int32_t)rank * 1000 + (int32_t)i + round;
+    if (c == TUTTI_BROADCAST && rank == root) memcpy(to, from, count * sizeof *to);
+    tutti_request *request = NULL;
+    const int32_t one = 1;
+    if (others)
+      MUST(tutti_start(
+          world,
+          &(tutti_call){.collective = TUTTI_ALLREDUCE, .send = &one, .recv = &sum, .count = 1, .type = TUTTI_I32},
+          &request));
+    const tutti_call call = {
+        .collective = c, .send = from, .recv = to, .count = count, .type = TUTTI_I32, .root = root};
+    if (c == TUTTI_BROADCAST) MUST(tutti_broadcast(world, to, count, TUTTI_I32, root));
+    else MUST(tutti_run_call(world, &call));
+    if (others) MUST(tutti_wait(&request));
+    if (others) CHECK(sum == (int32_t)ranks, "the other call: %d", sum);
+    size_t wrong = 0;
+    for (size_t i = 0; i < count * blocks && (c != TUTTI_REDUCE || rank == root); i++) {
+      const int32_t item = (int32_t)(i % count) + round;
+      int32_t expected = c == TUTTI_BROADCAST ? (int32_t)root * 1000 + item : (int32_t)(i / count) * 1000 + item;
+      if (c != TUTTI_BROADCAST && c != TUTTI_ALLGATHER)
+        expected = (int32_t)(last * (last + 1) / 2 * 1000) + (int32_t)(last + 1) * item;
+      wrong += to[i] != expected;
+    }
+    CHECK(wrong == 0, "round %d: %s of %zu: %zu wrong", round, tutti_collective_name(c), count, wrong);
+  }
+  free(in);
+  free(out);
+}
+
 /* Messages between every pair of ranks at once, in both directions, with random sizes, started in random order. */
 static void random_traffic(void) {
   uint64_t shared = strtoull(getenv("TEST_SEED"), NULL, 0), own = shared + rank + 1;
@@ -634,6 +678,7 @@ static const struct role {
              {"grouped_ring", grouped_ring, {1, 2, 3, 5}, false},
              {"to_itself", to_itself, {1, 2}, false},
              {"random_traffic", random_traffic, {1, 2, 4, 8}, false},
+             {"moving_buffers", moving_buffers, {1, 2, 3, 8}, false},
              {"communicators", communicators, {2, 3, 5}, false},
              {"communicators_keep_apart", communicators_keep_apart, {2}, false},
              {"made_and_freed", made_and_freed, {2, 3}, false},

@@ -1,6 +1,7 @@
 /* again.h: calls that repeat an earlier one. A communicator keeps the requests of some calls in tutti_comm.again. A call
  * with the same arguments takes the request from there, without checks and translation. If its messages are short, it is
- * carried out on the fast path (engine/straight.c). */
+ * carried out on the fast path (engine/straight.c). A blocking call with other buffers is checked and translated, and then
+ * runs there, too, if its request has run there before (start.c). */
 #ifndef TU_AGAIN_H
 #define TU_AGAIN_H
 

@@ -187,7 +187,14 @@ static bool start_again(tutti_comm *comm, const tutti_call *call, tutti_request 
   return true;
 }
 
-tutti_err tu_call_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+/* Returns true if the request has run on the fast path with other buffers, and can run there with these. */
+static bool goes_straight_again(struct tutti_request *r) {
+  return r->place && r->execution.hops && !r->comm->first && !tu_queue_others(r->comm) && !tu_calls_are_watched &&
+         tu_again_prepare(r);
+}
+
+/* waits: the caller waits for the call at once, so that it may run on the fast path. */
+static tutti_err start(tutti_comm *comm, const tutti_call *call, bool waits, tutti_request **request) {
   struct tutti_request *r;
   const bool plain = request && tu_is_plain(call);
   if (plain && !tu_comm_failed_by_now(comm) && start_again(comm, call, request)) return TUTTI_OK;
@@ -196,9 +203,18 @@ tutti_err tu_call_start(tutti_comm *comm, const tutti_call *call, tutti_request 
   if (plain) note_place(r, call);
   r->detached = !request;
   if (request) *request = r;
-  tu_request_start(r);
-  move_started(comm);
+  if (!waits || !goes_straight_again(r)) {
+    tu_request_start(r);
+    move_started(comm);
+  } else if (tu_request_run_straight(r)) {
+    r->error.code = TUTTI_OK;
+    tu_request_set_state(r, TU_REQUEST_COMPLETE);
+  }
   return TUTTI_OK;
+}
+
+tutti_err tu_call_start(tutti_comm *comm, const tutti_call *call, tutti_request **request) {
+  return start(comm, call, false, request);
 }
 
 tutti_err tutti_start_sized(tutti_comm *comm, const tutti_call *call, size_t call_bytes, tutti_request **request) {
@@ -490,7 +506,7 @@ static tutti_err run(tutti_comm *comm, const tutti_call *call) {
   tutti_request *request = NULL;
   tutti_err err = tu_refuse_to_hang(comm);
   if (err == TUTTI_OK && check_parts(call, false, &error) != TUTTI_OK) err = refuse(comm, &error);
-  if (err == TUTTI_OK) err = tu_call_start(comm, call, &request);
+  if (err == TUTTI_OK) err = start(comm, call, true, &request);
   return err == TUTTI_OK ? tutti_wait(&request) : err;
 }
 

@@ -86,11 +86,11 @@ bool tu_execution_prepare_straight(struct tu_execution *e, const void *in, void 
   if (e->hops && e->hops_in == in && e->hops_out == out && (e->hops->kind == TOLD) == told) return true;
   e->hops_in = in;
   e->hops_out = out;
-  free(e->hops);
-  e->hops = NULL;
   size_t hops = (p->instruction_count + 1) * sizeof *e->hops;
   size_t ends = ((size_t)p->message_count + p->operand_count) * sizeof(struct hop_end);
-  unsigned char *memory = tu_try_allocate(1, hops + ends + p->operand_count * sizeof(void *));
+  /* The sizes are those of the program, so that other buffers find the memory of the ones before. */
+  unsigned char *memory = (unsigned char *)e->hops;
+  if (!memory) memory = tu_try_allocate(1, hops + ends + p->operand_count * sizeof(void *));
   if (!memory) return false;
   struct hop_end *next_end = (struct hop_end *)(void *)(memory + hops);
   const void **next_source = (const void **)(void *)(memory + hops + ends);
