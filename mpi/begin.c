@@ -41,9 +41,9 @@ static bool read_many(struct tm_many *many) {
   const bool is_set = text && *text;
   if (is_set && (sscanf(text, "%9lu,%9lu%n", &at_once, &calls, &length) != 2 || text[length] || strpbrk(text, "+- "))) {
     fprintf(stderr,
-            "tutti-mpi: TUTTI_MPI_MANY is '%s'; expected two numbers below %d, as in %d,%d. All calls are left "
+            "tutti-mpi: TUTTI_MPI_MANY is '%s'; expected two numbers up to %d, as in %d,%d. All calls are left "
             "to " TM_MPI_NAME ".\n",
-            text, TM_MANY_MAX, TM_AT_ONCE, TM_CALLS);
+            text, TM_LATE, TM_AT_ONCE, TM_CALLS);
     return false;
   }
   *many = (struct tm_many){(uint32_t)at_once, (uint32_t)calls};

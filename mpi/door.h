@@ -112,7 +112,7 @@ struct tm_comm {
   _Atomic uint32_t users; /* the handle, and each request; the communicator of tutti is closed when the last one goes */
   MPI_Comm handle;
   /* How many communicators have been made from this one, and before it from the ones that it comes from, one from the
-   * other. Equal on all ranks. */
+   * other; at most TM_LATE. Equal on all ranks. */
   uint32_t line;
   uint32_t calls; /* TM_NEW: blocking collectives so far */
 };
@@ -128,7 +128,7 @@ struct tm_comm *tm_comm_enter(MPI_Comm comm);
 void tm_comm_made(MPI_Comm parent, MPI_Comm comm);
 /* A communicator whose `line` is at most tm_door.many.at_once is settled when it is made. The others wait for blocking
  * collective number tm_door.many.calls: a communicator of tutti takes about 40 us, and its first calls have to be prepared. */
-enum { TM_AT_ONCE = 16, TM_CALLS = 256, TM_MANY_MAX = 1000000000 };
+enum { TM_AT_ONCE = 16, TM_CALLS = 256, TM_LATE = 999999999 };
 void tm_comm_release(struct tm_comm *comm);
 tutti_err tm_comms_begin(void);
 void tm_comms_end(void);
