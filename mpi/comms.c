@@ -126,15 +126,16 @@ struct tm_comm *tm_comm_enter(MPI_Comm comm) {
 
 void tm_comm_made(MPI_Comm parent, MPI_Comm comm) {
   if (!tm_door.open) return;
-  struct tm_comm *from = parent == MPI_COMM_NULL ? NULL : tm_comm_find(parent), *k;
+  struct tm_comm *from = parent == MPI_COMM_NULL ? NULL : tm_comm_find(parent);
   /* Ranks that are not in the communicator count it, too. One that only some ranks make, these cannot count alike. */
   uint32_t line = parent == MPI_COMM_NULL ? TM_LATE : 1;
   if (from && from->line < TM_LATE) from->line++;
   if (from) line = from->line;
   if (comm == MPI_COMM_NULL) return;
-  if (line <= tm_door.many.at_once) k = tm_comm_settle(comm);
-  else if ((k = new_comm(comm, line))) k = remember(comm, k);
-  if (k) k->line = line;
+  struct tm_comm *k = new_comm(comm, line);
+  if (!k) return;
+  if (line <= tm_door.many.at_once) settle(k);
+  (void)remember(comm, k);
 }
 
 tutti_err tm_comms_begin(void) {
