@@ -171,7 +171,8 @@ def command_line(install, mpi, ranks, program, door, arguments=()):
 
 def environment():
     """Returns the environment of jobs, with the door in its default mode."""
-    return {**{name: value for name, value in os.environ.items() if name != "TUTTI_MPI"}, **ROOT}
+    kept = {name: value for name, value in os.environ.items() if name not in ("TUTTI_MPI", "TUTTI_MPI_MANY")}
+    return {**kept, **ROOT}
 
 
 class Job:
