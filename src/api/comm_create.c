@@ -41,14 +41,6 @@
 
 /* ---- creating ---- */
 
-/* Minimum number of ranks per CPU at which ranks read the memory of other processes on any machine (is_read_faster in
- * engine/sending.c). With fewer, staging is as fast or faster within and between caches of AMD's Zen: alltoall of 4 MiB with 4
- * ranks on two CPUs was 1.3 times as fast as in Open MPI; with 8 ranks it was 0.83 times, and read 1.0 to 1.1 times. In the
- * simulated world, 2. */
-#ifndef TU_READ_SHARE
-#define TU_READ_SHARE 3u
-#endif
-
 /* Default sizes in bytes of a channel's ring buffer, and of its slots (longest slice of a message). With many pairs of
  * ranks the sizes are smaller. A ring buffer is long for this reason: when the sender writes a cache line again, the
  * line has already left the reader's cache. Taking it from the reader's cache would be slower. A rank has only one ring for
@@ -212,7 +204,7 @@ tutti_err tu_comm_create(struct tu_transport *t, const uint32_t members[], uint3
   tu_transport_settle(t);
   if ((err = settle(c, &shape, error)) != TUTTI_OK) goto failed;
   if ((err = tu_mover_create(t, members, ranks, rank, comm_id, shape, &c->mover, error)) != TUTTI_OK) goto failed;
-  c->mover->crowded = c->share >= TU_READ_SHARE;
+  c->mover->share = c->share;
   c->mover->is_pair = c->ranks == 2 && c->share <= 1;
   c->mover->control.links = &tu_link_hearer;
   if ((err = tu_comm_await(c, &block, timeout_ms, error)) != TUTTI_OK) goto failed;

@@ -417,7 +417,7 @@ static void long_messages(void) {
     CHECK(first_told == send, "%s: rank 1 does not send first", rows[i].what);
     CHECK(e->progress[send].way == rows[i].way, "%s: way %d, not %d", rows[i].what, e->progress[send].way, rows[i].way);
     const struct tu_fills *f = &g->movers[1]->target_fills;
-    const bool measured = f->left > 0 || f->doubted;
+    const bool measured = f->left > 0 || f->score > 0;
     CHECK(measured == (rows[i].far && rows[i].way == TU_WAY_STORED), "%s: overwriting is %smeasured", rows[i].what,
           measured ? "" : "not ");
     CHECK(play(g, &seed), "%s: the second call is stuck", rows[i].what);

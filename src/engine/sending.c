@@ -6,10 +6,10 @@
  * - lent (rendezvous get): the source is in memory that both ranks map, and no instruction depends on the send. The
  *   receiver reads the source. Only then does the send end. To ranks of other hosts, any memory is lent: the wire reads
  *   it, and the send ends when it has done so.
- * - read: a long message of an alltoall whose source is private, if no instruction depends on the send, and the receiver reads
- *   memory of this process (transport/peer_memory.h). The kernel copies it once, from the source to the target, and the
- *   receiver need not come back for each slice. In other collectives staging is faster: sender and receiver share its two
- *   copies, and a multicast has only one more than there are receivers.
+ * - read: a long message of an alltoall or a scatter, or of an allgather of two ranks, whose source is private, if no
+ *   instruction depends on the send, and the receiver reads memory of this process (transport/peer_memory.h). The kernel copies
+ *   it once, from the source to the target, and the receiver need not come back for each slice. In other collectives staging is
+ *   faster: sender and receiver share its two copies, and a multicast has only one more than there are receivers.
  * - staged: all other messages.
  *
  * A send on which other instructions depend is never lent to ranks of this host. It must end as soon as this rank has
@@ -19,9 +19,11 @@
 
 /* A message of fewer bytes that may be both lent and stored is lent, because its target may be in the cache of the receiver. */
 #define STORE_BYTES ((size_t)1 << 20)
-/* For is_read_faster: maximum of bytes that an exchange of fewer than READ_RANKS ranks moves; of one rank's messages, how
- * many ranks there must be, or how long the message. */
-#define READ_MOVED_MAX ((size_t)64 << 20)
+/* For is_read_faster: minimum number of ranks per CPU at which messages are read even if the caches cannot hold them all, in the
+ * simulated world 2; how many ranks are many; minimum bytes of a message that one rank sends to few. */
+#ifndef TU_READ_SHARE
+#define TU_READ_SHARE 3u
+#endif
 #define READ_RANKS 4u
 #define READ_ALONE ((size_t)1 << 20)
 /* minimum bytes of a lent slice, unless it is the last slice of its message */
@@ -63,33 +65,67 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
   return e->base[ins->source.buffer] + ins->source.offset;
 }
 
-/* Returns the minimum bytes of a message that is read: the more ranks share a CPU, the shorter, if overwriting lines is fast. */
-static size_t least_read(const struct tu_execution *e, bool fast) {
+static bool is_crowded(const struct tu_mover *m) { return m->share >= TU_READ_SHARE; }
+
+/* Returns the minimum bytes of a message that is read: the more ranks share a CPU, the shorter, in a mesh. */
+static size_t least_read(const struct tu_execution *e, bool mesh) {
   const struct tu_mover *m = e->mover;
-  if (fast && m->ranks >= READ_RANKS) return TU_READ_BYTES * (m->crowded ? 1 : 2);
-  return TU_READ_BYTES * (fast && m->ranks == 2 && e->program->reading == TU_READING_EXCHANGE ? 3 : 4);
+  if (mesh && m->ranks >= READ_RANKS) return TU_READ_BYTES * (is_crowded(m) ? 1 : 2);
+  return TU_READ_BYTES * (mesh && m->ranks == 2 && e->program->reading == TU_READING_EXCHANGE ? 3 : 4);
 }
 
 bool tu_execution_may_read(const struct tu_execution *e) {
   return e->program->reading && e->program->longest_bytes >= least_read(e, true);
 }
 
+/* Returns true if lines take long to a rank to which this one sends, but are overwritten fast, as in Intel's meshes. Lines that
+ * take no time are overwritten fast, too, but those are best staged. */
+static bool is_mesh(const struct tu_execution *e) {
+  if (!tu_fills_fast(&e->mover->fills)) return false;
+  for (uint32_t i = 0; i < e->program->ring_count; i++) {
+    const struct tu_sender *s = e->program->rings[i].sender;
+    if (s && tu_sender_far(s)) return true;
+  }
+  return false;
+}
+
+/* Returns true if the caches hold what all ranks move in an exchange. If they do not, lines come late and are overwritten fast
+ * wherever the ranks run. Few ranks then write their results past the caches, which is faster than reading also in a mesh. */
+static bool caches_hold(const struct tu_execution *e) {
+  const struct tu_mover *m = e->mover;
+  if (m->ranks < READ_RANKS) return !tu_execution_overflows(e);
+  return m->cache_bytes == 0 || e->program->moved_bytes < m->cache_bytes / m->ranks;
+}
+
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
- * but by both ranks at once. In exchanges: if ranks share a CPU with two others or more, or if overwriting lines in another
- * core's cache is fast though they take long (Intel's meshes): there staging is slow, except, between few ranks, with the
- * non-temporal stores to the results of programs that move much. In such a cache also what one rank sends to many, or much of
- * it: the receivers copy at the same time, without that rank. docs/DECISIONS.md has the figures. */
+ * but by both ranks at once: if ranks share CPUs, because staging makes them take turns; and in a mesh, where staging is slow. Of
+ * one rank's messages, those to many, or long ones: the receivers copy at the same time, without that rank. docs/DECISIONS.md
+ * has the figures. */
 static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
-  struct tu_mover *m = e->mover;
-  const bool fast = tu_fills_fast(&m->fills);
-  if (bytes < least_read(e, fast)) return false;
+  if (!e->program->reading || bytes < TU_READ_BYTES) return false;
+  const struct tu_mover *m = e->mover;
+  const bool mesh = is_mesh(e);
+  if (bytes < least_read(e, mesh)) return false;
   switch (e->program->reading) {
     case TU_READING_EXCHANGE:
-    case TU_READING_PAIR:
-      return m->crowded || (fast && (m->ranks >= READ_RANKS || e->program->moved_bytes < READ_MOVED_MAX));
-    case TU_READING_SCATTER: return fast && (m->ranks >= READ_RANKS || bytes >= READ_ALONE);
+    case TU_READING_PAIR: return is_crowded(m) || ((mesh || m->share > 1) && caches_hold(e));
+    case TU_READING_SCATTER: return is_crowded(m) || (mesh && (m->ranks >= READ_RANKS || bytes >= READ_ALONE));
     default: return false;
   }
+}
+
+static const struct tu_staging *staging_of(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (ins->cast != TU_NO_CAST) return &e->program->cast->staging;
+  return &e->program->messages[ins->message_first].sender->staging;
+}
+
+/* Returns true if the message should be staged so that this rank measures again how it overwrites lines. */
+static bool must_measure(const struct tu_execution *e, const struct tu_instruction *ins) {
+  struct tu_fills *f = &e->mover->fills;
+  if (e->mover->share > 1) return false;
+  if (f->left == 0) return staging_of(e, ins)->wraps > 0;
+  f->left--;
+  return false;
 }
 
 /* Returns true if the receivers may read the message from the memory of this process. */
@@ -98,7 +134,7 @@ static bool may_be_read(const struct tu_execution *e, const struct tu_instructio
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++)
     if (m[i].sender->remote || !tu_peer_memory_reads(e->mover->transport, m[i].sender->bell)) return false;
-  return tu_peer_memory_is_readable(source_of(e, ins), ins->bytes);
+  return !must_measure(e, ins) && tu_peer_memory_is_readable(source_of(e, ins), ins->bytes);
 }
 
 /* Returns true if a message that may be both lent and stored is lent, so that the receiver copies it. Then each rank copies what
@@ -142,11 +178,6 @@ bool tu_send_lends(struct tu_execution *e, uint32_t instruction) {
     e->progress[instruction].way = TU_WAY_READ;
   }
   return true;
-}
-
-static const struct tu_staging *staging_of(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (ins->cast != TU_NO_CAST) return &e->program->cast->staging;
-  return &e->program->messages[ins->message_first].sender->staging;
 }
 
 static bool stage(struct tu_execution *e, const struct tu_instruction *ins, struct tu_progress *progress,

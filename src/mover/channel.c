@@ -9,19 +9,22 @@ enum {
   /* In ns: a slower transfer counts as far. Within one last-level cache of AMD's Zen a transfer takes 45 ns, including the
    * clock; between two of them 110 to 200 ns; within the one cache of an Intel Xeon with a mesh 100 to 200 ns. */
   FAR_NS = 80,
-  /* What one slow (far) transfer adds to the score far_samples; a fast transfer subtracts 1. Slow transfers count more,
-   * because a fast one proves less: a line that arrived before the measurement began also looks fast. */
+  /* What one slow (far) transfer adds to the score far_samples; a fast one subtracts 1, or NEAR_LONG if the slice is long. Slow
+   * transfers count more, because a fast one proves less: a line that arrived before the measurement began, together with the
+   * one before it, also looks fast. Lines of long slices rarely do. */
   FAR_EACH = 16,
+  NEAR_LONG = 4,
   FAR_SURE = 32,
   FAR_MOST = 64,
-  /* In ns, for TU_STREAM_BYTES: 260 to 470 within the cache of that Xeon, 1,000 to 2,000 between two caches of Zen. */
-  FAST_FILL_NS = 700,
-  FILLS_MEASURED_EVERY = 1000
+  /* In ns, for TU_STREAM_BYTES: 260 to 470 within the cache of that Xeon, 540 to 2,000 between two caches of Zen. */
+  FAST_FILL_NS = 510,
+  SLOW_FILL = 2, /* what a slow measurement subtracts from the score; a fast one adds 1 */
+  FILLS_MEASURED_EVERY = 250
 };
 
-static void note(struct tu_receiver *r, uint64_t ns) {
+static void note(struct tu_receiver *r, uint64_t ns, bool is_long) {
   if (ns > FAR_NS) r->far_samples = (uint32_t)tu_min(r->far_samples + FAR_EACH, FAR_MOST);
-  else if (r->far_samples > 0) r->far_samples--;
+  else r->far_samples -= (uint32_t)tu_min(r->far_samples, is_long ? NEAR_LONG : 1);
   if (r->far_samples >= FAR_SURE) r->far = true;
   if (r->far_samples == 0) r->far = false;
   if (atomic_load_explicit(&r->credit->far, memory_order_relaxed) != r->far)
@@ -29,12 +32,15 @@ static void note(struct tu_receiver *r, uint64_t ns) {
 }
 
 bool tu_receiver_time(struct tu_receiver *r, const struct tu_line *line) {
+  /* After long copies the line's page must be looked up, which takes as long as a far line. So the line before is read first. */
+  (void)atomic_load_explicit(&r->lines[(r->received - 1) & (r->credits - 1)].sequence, memory_order_acquire);
   uint64_t start = tu_clock_ns();
   bool there = atomic_load_explicit(&line->sequence, memory_order_acquire) == r->received + 1;
   uint64_t end = tu_clock_ns();
   if (!there) return false;
-  r->next_timed = r->received + (line->bytes >= LONG_BYTES ? 2 : (uint32_t)tu_min(r->received + 1, TIMED_EVERY));
-  note(r, end - start);
+  const bool is_long = line->bytes >= LONG_BYTES;
+  r->next_timed = r->received + (is_long ? 2 : (uint32_t)tu_min(r->received + 1, TIMED_EVERY));
+  note(r, end - start, is_long);
   return true;
 }
 
@@ -47,13 +53,15 @@ uint64_t tu_fills_time(unsigned char *to) {
 
 bool tu_fills_is_fast(uint64_t ns) { return ns < FAST_FILL_NS; }
 
-/* Two measurements in a row have to agree, because one may have been interrupted. */
+/* Between two caches, lines that have meanwhile left the peer's are overwritten fast, and a measurement may be interrupted. So
+ * many have to agree before it counts as fast, fewer before it counts as slow: to be wrong then costs less. */
 void tu_fills_note(struct tu_fills *f, uint64_t ns) {
-  const bool differs = tu_fills_is_fast(ns) != f->fast;
-  if (differs && f->doubted) f->fast = !f->fast;
-  f->doubted = differs && !f->doubted;
-  f->left = f->doubted ? 0 : FILLS_MEASURED_EVERY;
-  if (f->doubted) return;
+  const bool fast = tu_fills_is_fast(ns);
+  f->score = fast ? (uint8_t)tu_min(f->score + 1u, TU_FILLS_SURE) : (uint8_t)(f->score - tu_min(f->score, SLOW_FILL));
+  if (f->score == TU_FILLS_SURE) f->fast = true;
+  if (f->score == 0) f->fast = false;
+  f->left = fast == f->fast ? FILLS_MEASURED_EVERY : 0;
+  if (f->left == 0) return;
   f->measured = true;
   if (f->found && atomic_load_explicit(f->found, memory_order_relaxed) != f->fast)
     atomic_store_explicit(f->found, f->fast, memory_order_relaxed);

@@ -365,21 +365,27 @@ static inline bool tu_sender_far(const struct tu_sender *s) {
 #define TU_STREAM_BYTES 2048u /* slices of fewer bytes never get non-temporal stores */
 
 /* How fast this rank overwrites lines that are in the cache of a rank to which lines take long. Between two caches (AMD Zen)
- * that is up to ten times as slow as writing past the caches; within one large cache (Intel's meshes) it is faster. All 0 at
+ * that takes several times as long as writing past the caches; within one large cache (Intel's meshes) it is faster. All 0 at
  * first: slow, and not measured yet. */
 struct tu_fills {
   bool fast;
-  bool doubted;  /* the last measurement has found the opposite */
-  bool measured; /* two measurements have agreed */
+  bool measured; /* this rank has made a measurement that agrees with `fast` */
+  uint8_t score; /* of measurements: at TU_FILLS_SURE it becomes fast, at 0 slow */
   uint32_t left; /* number of slices until the next measurement */
   /* Whether it is fast, as a rank of this host has found last, for ranks and communicators that have not measured it yet; 0:
    * no, or not known. NULL: each for itself. */
   _Atomic uint32_t *found;
 };
 
+#define TU_FILLS_SURE 6u
+
 /* Returns true if overwriting is fast. If this rank has not measured it, first takes over what another one has found. */
 static inline bool tu_fills_fast(struct tu_fills *f) {
-  if (!f->measured && f->found) f->fast = atomic_load_explicit(f->found, memory_order_relaxed) != 0;
+  const bool found = !f->measured && f->found ? atomic_load_explicit(f->found, memory_order_relaxed) != 0 : f->fast;
+  if (found != f->fast) {
+    f->fast = found;
+    f->score = found ? TU_FILLS_SURE : 0;
+  }
   return f->fast;
 }
 

@@ -9,19 +9,27 @@
 
 enum { FAST = 300, SLOW = 1500 };
 
-/* Measurements one after the other, and whether overwriting counts as fast after each. */
-static void test_two_agree(void) {
+/* Measurements one after the other, and whether overwriting counts as fast after each: fast after TU_FILLS_SURE fast ones, of
+ * which a slow one takes two back; slow after three slow ones. */
+static void test_several_agree(void) {
   static const struct {
     uint64_t ns;
+    uint32_t times;
     bool fast;
     bool again; /* the next slice is measured, too */
-  } steps[] = {{SLOW, false, false}, {FAST, false, true}, {SLOW, false, false}, {FAST, false, true},
-               {FAST, true, false},  {FAST, true, false}, {SLOW, true, true},   {FAST, true, false},
-               {SLOW, true, true},   {SLOW, false, false}};
+  } steps[] = {{SLOW, 1, false, false}, {FAST, 1, false, true},
+               {SLOW, 1, false, false}, {FAST, TU_FILLS_SURE - 1, false, true},
+               {SLOW, 1, false, false}, {FAST, 2, false, true},
+               {FAST, 1, true, false},  {SLOW, 1, true, true},
+               {FAST, 1, true, false},  {FAST, TU_FILLS_SURE, true, false},
+               {SLOW, 2, true, true},   {SLOW, 1, false, false},
+               {SLOW, 1, false, false}};
   struct tu_fills f = {0};
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-    f.left = 0;
-    tu_fills_note(&f, steps[i].ns);
+    for (uint32_t k = 0; k < steps[i].times; k++) {
+      f.left = 0;
+      tu_fills_note(&f, steps[i].ns);
+    }
     CHECK(f.fast == steps[i].fast && (f.left == 0) == steps[i].again, "step %zu: fast %d, %u slices left", i, f.fast,
           f.left);
   }
@@ -32,12 +40,12 @@ static void test_what_others_found(void) {
   _Atomic uint32_t found = 0;
   struct tu_fills first = {.found = &found}, second = {.found = &found}, alone = {0};
   CHECK(!tu_fills_fast(&first) && !tu_fills_fast(&second), "fast, though no rank has measured");
-  tu_fills_note(&first, FAST);
-  CHECK(!tu_fills_fast(&first) && !tu_fills_fast(&second), "fast after one measurement");
+  for (uint32_t i = 1; i < TU_FILLS_SURE; i++) tu_fills_note(&first, FAST);
+  CHECK(!tu_fills_fast(&first) && !tu_fills_fast(&second), "fast after too few measurements");
   tu_fills_note(&first, FAST);
   CHECK(tu_fills_fast(&first) && tu_fills_fast(&second) && !tu_fills_fast(&alone), "not fast for whom it should be");
   CHECK(!tu_fills_past(&second, NULL), "written past the caches, though overwriting is fast");
-  for (int i = 0; i < 2; i++) tu_fills_note(&second, SLOW);
+  for (int i = 0; i < 4; i++) tu_fills_note(&second, SLOW);
   CHECK(tu_fills_fast(&first) && !tu_fills_fast(&second) && found == 0, "first %d, second %d, found %u", first.fast,
         second.fast, found);
 }
@@ -164,8 +172,8 @@ static void test_no_overlap(void) {
 }
 
 static const struct test tests[] = {
-    {"two_agree", test_two_agree},       {"when", test_when},   {"what_others_found", test_what_others_found},
-    {"timed_slices", test_timed_slices}, {"wraps", test_wraps}, {"parts", test_parts},
+    {"several_agree", test_several_agree}, {"when", test_when},   {"what_others_found", test_what_others_found},
+    {"timed_slices", test_timed_slices},   {"wraps", test_wraps}, {"parts", test_parts},
     {"no_overlap", test_no_overlap}};
 
 int main(int argc, char **argv) { return test_main(tests, sizeof tests / sizeof tests[0], argc, argv); }

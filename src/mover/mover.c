@@ -52,9 +52,7 @@ static struct tu_mover *allocate_mover(uint32_t ranks) {
 /* Returns the bytes that each of the ranks may move so that a last-level cache holds what all of them move. Other machines may
  * share it: a virtual one sees all of its host's cache. So only a quarter counts, and for one rank an eighth: 64 MiB take 6.5 ms
  * past a cache of 504 MiB, 7.4 through it. */
-static size_t past_bytes(uint32_t ranks) {
-  const long known = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  const size_t cache = known > 0 ? (size_t)known : 0;
+static size_t past_bytes(size_t cache, uint32_t ranks) {
   return tu_max(cache >= LARGE_CACHE ? PAST_BYTES_MIN_LARGE : PAST_BYTES_MIN, cache / 4 / tu_max(ranks, 2));
 }
 
@@ -72,7 +70,9 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->wired = t->hosts != NULL;
   m->rank = rank;
   m->ranks = ranks;
-  m->past_bytes = past_bytes(t->ranks);
+  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  m->cache_bytes = cache > 0 ? (size_t)cache : 0;
+  m->past_bytes = past_bytes(m->cache_bytes, t->ranks);
   m->fills.found = &tu_transport_head(t, 0)->fills_fast;
   m->populates = comm_id == TU_WORLD_ID && ranks <= TU_POPULATED_RANKS;
   tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, comm_id, shape, error);

@@ -46,10 +46,11 @@ struct tu_mover {
   void (*destroy_books)(struct tu_mover *mover, bool in_order); /* frees `books`; set by the code that sets `books` */
   bool populates; /* true: all pages of a channel are created with the channel, not when they are first touched */
   bool wired;     /* true: the job has ranks on other hosts, which are reached over a wire */
-  bool crowded;   /* true: some ranks share a CPU with two others or more */
   bool is_pair;   /* true: there are two ranks, each with a CPU of its own */
   /* Programs that move at least this many bytes write their results past the caches, because the caches cannot hold all data. */
   size_t past_bytes;
+  size_t cache_bytes;           /* of the last-level cache; 0: not known */
+  uint32_t share;               /* maximum number of ranks per CPU */
   struct tu_fills fills;        /* in rings */
   struct tu_fills target_fills; /* in targets that peers have posted */
   bool outgrown;                /* true: a ring needs more memory (tu_mover_grow) */
