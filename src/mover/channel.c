@@ -16,7 +16,7 @@ enum {
   NEAR_LONG = 4,
   FAR_SURE = 32,
   FAR_MOST = 64,
-  /* In ns, for TU_STREAM_BYTES: 260 to 470 within the cache of that Xeon, 540 to 2,000 between two caches of Zen. */
+  /* In ns, for TU_STREAM_BYTES: 260 to 470 within the cache of that Xeon, mostly 550 to 2,000 between two of Zen. */
   FAST_FILL_NS = 510,
   SLOW_FILL = 2, /* what a slow measurement subtracts from the score; a fast one adds 1 */
   FILLS_MEASURED_EVERY = 250
