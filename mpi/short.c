@@ -68,7 +68,11 @@ static bool set_move(struct short_call *s, tutti_collective collective, const ch
 static bool find_broadcast(const struct tm_call *c, const struct tm_comm *k, struct short_call *s) {
   char *data;
   size_t bytes;
-  if ((unsigned)c->root >= k->ranks || !find_side(&c->recv, &data, &bytes)) return false;
+  if ((unsigned)c->root >= k->ranks) return false;
+  /* For one rank there is nothing to move, so its datatype, which may be a new one, need not be looked at. */
+  if (k->ranks == 1 && c->recv.count >= 0 && c->recv.type != MPI_DATATYPE_NULL)
+    return set_move(s, TUTTI_BROADCAST, NULL, NULL, 0, 0);
+  if (!find_side(&c->recv, &data, &bytes)) return false;
   return set_move(s, TUTTI_BROADCAST, data, data, bytes, c->root);
 }
 

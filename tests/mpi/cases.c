@@ -56,14 +56,38 @@ static void left(void) {
   MPI_Comm_free(&copy);
 }
 
+static int class_of(int code) {
+  int class;
+  MPI_Error_class(code, &class);
+  return class;
+}
+
+/* A broadcast of one rank moves nothing, but has errors. */
+static void alone(void) {
+  int data[4] = {1, 2, 3, 4};
+  MPI_Comm self;
+  MPI_Datatype columns;
+  MPI_Comm_dup(MPI_COMM_SELF, &self);
+  MPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+  MPI_Type_vector(2, 1, 2, MPI_INT, &columns);
+  MPI_Type_commit(&columns);
+  NEED(MPI_Bcast(data, 1, columns, 0, self) == MPI_SUCCESS && data[0] == 1 && data[2] == 3);
+  NEED(MPI_Bcast(data, 0, MPI_INT, 0, self) == MPI_SUCCESS);
+  NEED(class_of(MPI_Bcast(data, -1, columns, 0, self)) == MPI_ERR_COUNT);
+  NEED(class_of(MPI_Bcast(data, 1, MPI_DATATYPE_NULL, 0, self)) == MPI_ERR_TYPE);
+  NEED(class_of(MPI_Bcast(data, 1, columns, 1, self)) == MPI_ERR_ROOT);
+  MPI_Type_free(&columns);
+  MPI_Comm_free(&self);
+}
+
 /* Errors are returned with their class, and the job goes on. */
 static void errors(void) {
-  int data[10] = {0}, class, sum;
+  int data[10] = {0}, sum;
   MPI_Comm copy;
+  alone();
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  const int code = MPI_Bcast(data, rank ? 5 : 10, MPI_INT, 0, copy);
-  MPI_Error_class(code, &class);
+  const int class = class_of(MPI_Bcast(data, rank ? 5 : 10, MPI_INT, 0, copy));
   NEED(class == (rank ? MPI_ERR_TRUNCATE : MPI_SUCCESS) || class == MPI_ERR_TRUNCATE);
   MPI_Comm_free(&copy);
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
