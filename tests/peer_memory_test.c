@@ -60,7 +60,6 @@ static void pretend(struct player *p, uint32_t share, bool fast, bool far) {
 /* Lets all ranks try to read the others' memory. */
 static void try_all(struct player *p, bool expected) {
   pretend(p, 3, false, false);
-  troupe_meet(p);
   tu_peer_memory_try(p->transport);
   troupe_meet(p);
   if (tu_peer_memory_reads(p->transport, p->transport->rank) != (expected && p->ranks > 1))
