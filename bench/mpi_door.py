@@ -1,8 +1,9 @@
 """mpi_door.py: runs bench/mpi_door_bench.c with and without the door of tutti in turns, and judges the times (tools/bench-mpi).
 
 In each round, and for each MPI and number of ranks, two jobs are started: one with the door, one without. Both wait, without
-use of CPU time, for the cells that they measure. Each cell is measured by one job, then by the other, so that both see the
-same machine; the order alternates. A speed-up is the time without the door / the time with it, in the same round. A round
+use of CPU time, for the cells that they measure. Each cell is measured by one job, twice by the other, and again by the first,
+so that both see the same machine, and neither gains by its place; the job that is first alternates. The time of a round is
+the mean of both. A speed-up is the time without the door / the time with it, in the same round. A round
 during which the latency of a cache line changed is dropped and repeated."""
 import json
 import math
@@ -272,16 +273,17 @@ class Runner:
         self.jobs = {}
 
     def _measure_both(self, row, order, check):
-        times = {}
+        times = {side: [] for side in order}
         for side in order:
-            times[side], right = self._job(row.cell, side).measure(row.cell, self.options.time_ms, check)
+            time_us, right = self._job(row.cell, side).measure(row.cell, self.options.time_ms / 2, check and not times[side])
+            times[side].append(time_us)
             if not right:
                 row.problems.append(f"wrong {side} the door")
-        return times
+        return {side: sum(some) / len(some) for side, some in times.items()}
 
     def measure_round(self, row, turn, place):
         """Adds a round to the row, unless the regime changed during each attempt."""
-        order = [WITHOUT, WITH] if (turn + place) % 2 == 0 else [WITH, WITHOUT]
+        order = [WITHOUT, WITH, WITH, WITHOUT] if (turn + place) % 2 == 0 else [WITH, WITHOUT, WITHOUT, WITH]
         for attempt in range(TRIES):
             before = self.latency_ns or self.ping_ns()
             try:

@@ -13,11 +13,12 @@
  *   rank 0 as the root.
  * - COLLECTIVE: also split: MPI_Comm_split, SPLIT_CALLS broadcasts of BYTES on the new communicator, and MPI_Comm_free.
  * - BYTES: of the buffer of a rank in allreduce, reduce, broadcast, scan and split; of the blocks of all ranks otherwise.
- * - US: time of a call in us, of the slowest rank, median of up to 3 loops. Roots rotate, and every second scan is over
- *   the ranks in reverse order. Otherwise the first ranks run ahead, and the loop measures how fast they send.
+ * - US: time of a call in us, of the slowest rank, median of up to 3 loops, each with at least one call of each root. Roots
+ *   rotate, and every second scan is over the ranks in reverse order. Otherwise the first ranks run ahead, and the loop
+ *   measures how fast they send.
  * From SINGLE_BYTES on, calls are timed one by one. Before each, the rank writes its input and reads its output, as
- * programs do, and all ranks meet in a barrier. Otherwise the input of an earlier call is still in the reader's cache, and
- * nothing has to cross if the MPI copies from process to process, as Open MPI does above 4 KiB. */
+ * programs do. Otherwise the input of an earlier call is still in the reader's cache, and nothing has to cross if the MPI
+ * copies from process to process, as Open MPI does above 4 KiB. All ranks meet in a barrier before and after each call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -293,6 +294,8 @@ static double time_singly(struct bench *b, int calls) {
     const double start = MPI_Wtime();
     operate_next(b);
     sum += MPI_Wtime() - start;
+    MPI_Barrier(
+        WORLD); /* or ranks that share a CPU with this one would write their next input before its call is over */
   }
   return sum;
 }
@@ -314,8 +317,10 @@ static int calibrate(struct bench *b, double time_s) {
   }
 }
 
+/* Returns the time of a call in us. Each loop has at least one call of each root. */
 static double measure_us(struct bench *b, double time_s) {
-  const int calls = calibrate(b, time_s), loops = calls < LOOPS ? calls : LOOPS;
+  const int fit = calibrate(b, time_s), calls = fit < b->ranks ? b->ranks : fit;
+  const int loops = calls / b->ranks < LOOPS ? calls / b->ranks : LOOPS;
   double times[LOOPS];
   for (int i = 0; i < loops; i++) {
     const double time_us = time_calls(b, calls / loops) * 1e6 / (calls / loops);

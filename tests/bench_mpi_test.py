@@ -68,10 +68,17 @@ class Rounds(unittest.TestCase):
         self.assertEqual(rows[0].times_us, {BARE: [10] * 3, DOOR: [4] * 3})
         self.assertEqual(rows[0].ratio(), 2.5)
         order = [side for side, collective, _ in jobs.measured if collective == "allreduce"]
-        self.assertEqual(order, [BARE, DOOR, DOOR, BARE, BARE, DOOR])
+        self.assertEqual(order, [BARE, DOOR, DOOR, BARE, DOOR, BARE, BARE, DOOR, BARE, DOOR, DOOR, BARE])
         order = [side for side, collective, _ in jobs.measured if collective == "barrier"]
-        self.assertEqual(order, [DOOR, BARE, BARE, DOOR, DOOR, BARE])
-        self.assertEqual([check for _, _, check in jobs.measured], [True] * 4 + [False] * 8)
+        self.assertEqual(order, [DOOR, BARE, BARE, DOOR, BARE, DOOR, DOOR, BARE, DOOR, BARE, BARE, DOOR])
+        self.assertEqual([check for _, _, check in jobs.measured], [True, True, False, False] * 2 + [False] * 16)
+
+    def test_time_of_a_round_is_the_mean(self):
+        times = iter([10, 4, 8, 20, 1, 3, 5, 1])  # without, with, with, without; then the other way round
+        jobs = Jobs({})
+        start = lambda *which: types.SimpleNamespace(measure=lambda *order: (next(times), True), end=jobs(*which).end)
+        found = bench.Runner(start, None, types.SimpleNamespace(rounds=2, time_ms=20)).measure_all([cell()])[0]
+        self.assertEqual(found.times_us, {BARE: [15, 4], DOOR: [6, 1]})
 
     def test_each_round_has_jobs_of_its_own(self):
         jobs = Jobs({BARE: 10, DOOR: 4})
