@@ -6,8 +6,9 @@
 
 #define CPUS ((uint32_t)CPU_SETSIZE)
 #define DEAL_NS 5000000u /* minimum time between two deals, in ns */
-/* With each deal, this part of the work that was known before is forgotten. What ranks do in 5 ms alone is often chance. */
-#define FORGOTTEN_PART 4u
+/* With each deal, this part of the work that was known before is forgotten. What ranks do in 5 ms alone is often chance, and in
+ * long calls each root in turn has most for tens of ms. */
+#define FORGOTTEN_PART 32u
 /* One deal is better than another if the CPU with the most work has less of it, by at least this part of the time that has
  * passed. */
 #define GAIN_PART 32u

@@ -243,8 +243,9 @@ static void the_first_rank_deals(void) {
       {"odd ranks have more", 25, {55, 920, 55, 920}, {1, 1, 2, 2}},
       {"soon after that", 29, {59, 920, 59, 920}, {1, 1, 2, 2}},
       {"what they did before counts, too", 50, {60, 925, 60, 925}, {1, 1, 2, 2}},
-      {"equal work", 80, {80, 937, 80, 937}, {1, 2, 1, 2}},
-      {"even ranks have more", 105, {100, 942, 110, 939}, {2, 2, 1, 1}},
+      {"equal work, not yet for long", 150, {160, 1025, 160, 1025}, {1, 1, 2, 2}},
+      {"equal work", 650, {660, 1525, 660, 1525}, {1, 2, 1, 2}},
+      {"even ranks have more", 875, {860, 1530, 890, 1527}, {2, 2, 1, 1}},
   };
   struct tu_transport *t[RANKS];
   cpu_set_t all, both;
