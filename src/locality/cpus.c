@@ -2,10 +2,12 @@
 #include "locality/cpus.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <unistd.h>
 
-enum { MASK_CPUS_MAX = 1 << 16 };
+enum { MASK_CPUS_MAX = 1 << 16, CACHES_MAX = 16 };
 
 /* Adds the CPUs of the calling thread's affinity mask to `set`, and returns how many there are. `cpus` is the size of
  * the buffer for the mask, in bits. Returns 0 if the kernel's mask is longer, and -1 if the mask cannot be read. */
@@ -35,6 +37,29 @@ static uint32_t count_mine(struct tu_cpus *cpus) {
 uint32_t tu_cpus_mine(struct tu_cpus *cpus) {
   *cpus = (struct tu_cpus){.quota = tu_cpus_quota("")};
   return (uint32_t)tu_max(1, tu_min(count_mine(cpus), cpus->quota));
+}
+
+/* Reads a number that describes a cache of CPU 0 (a size is in KiB, with a K). Returns 0 if there is no such file. */
+static size_t read_of_cache(const char *root, unsigned cache, const char *name) {
+  char path[PATH_MAX];
+  unsigned long number = 0;
+  (void)snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu0/cache/index%u/%s", root, cache, name);
+  FILE *file = fopen(path, "re");
+  if (!file) return 0;
+  if (fscanf(file, "%lu", &number) != 1) number = 0;
+  (void)fclose(file);
+  return number;
+}
+
+size_t tu_cpus_cache(const char *root) {
+  size_t level = 2, bytes = 0;
+  for (unsigned i = 0; i < CACHES_MAX; i++) {
+    const size_t its_level = read_of_cache(root, i, "level");
+    if (its_level <= level) continue;
+    level = its_level;
+    bytes = read_of_cache(root, i, "size") << 10;
+  }
+  return bytes;
 }
 
 static uint32_t count_of(const struct tu_cpus *cpus) {

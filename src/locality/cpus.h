@@ -21,6 +21,10 @@ uint32_t tu_cpus_mine(struct tu_cpus *cpus);
  * UINT32_MAX if there is no quota. `root` is put before every path that is read: "" for this machine. */
 uint32_t tu_cpus_quota(const char *root);
 
+/* Returns the bytes of the last-level cache, of level 3 or higher, that CPU 0 uses; 0: there is none, or it is not known. Not
+ * by sysconf, which counts all such caches of the socket on some processors of AMD. `root` as above. */
+size_t tu_cpus_cache(const char *root);
+
 /* Returns the maximum number of ranks per CPU: 1 if each rank can have a CPU of its own. The function considers the CPU
  * set of each rank, and the union of these sets. For each set it counts the ranks that may use no CPU outside of the
  * set, and divides this number by the number of CPUs in the set, rounded up. It returns the largest result. This is

@@ -110,6 +110,31 @@ static void test_quota(void) {
   }
 }
 
+static void write_cache(const char *root, unsigned index, const char *level, const char *size) {
+  char path[96];
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/level", index);
+  write_file(root, path, level);
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/size", index);
+  write_file(root, path, size);
+}
+
+static void test_cache(void) {
+  char root[] = "/tmp/tutti-cpus-XXXXXX", command[64];
+  if (!mkdtemp(root)) FAIL("cannot make a folder");
+  CHECK(tu_cpus_cache(root) == 0, "%zu bytes where no cache is known", tu_cpus_cache(root));
+  write_cache(root, 0, "1\n", "32K\n");
+  write_cache(root, 2, "2\n", "1024K\n");
+  CHECK(tu_cpus_cache(root) == 0, "%zu bytes where no cache is shared", tu_cpus_cache(root));
+  write_cache(root, 3, "3\n", "32768K\n");
+  CHECK(tu_cpus_cache(root) == 32 << 20, "%zu bytes of 32 MiB", tu_cpus_cache(root));
+  write_cache(root, 4, "4\n", "131072K\n");
+  CHECK(tu_cpus_cache(root) == 128 << 20, "%zu bytes of 128 MiB", tu_cpus_cache(root));
+  write_cache(root, 4, "4\n", "nonsense\n");
+  CHECK(tu_cpus_cache(root) == 0, "%zu bytes of a cache of unknown size", tu_cpus_cache(root));
+  snprintf(command, sizeof command, "rm -r %s", root);
+  CHECK(system(command) == 0, "cannot remove %s", root);
+}
+
 static void test_mine(void) {
   cpu_set_t before, one;
   struct tu_cpus mine;
@@ -129,6 +154,7 @@ static void test_mine(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct test tests[] = {{"share", test_share}, {"quota", test_quota}, {"mine", test_mine}};
+  static const struct test tests[] = {
+      {"share", test_share}, {"quota", test_quota}, {"cache", test_cache}, {"mine", test_mine}};
   return test_main(tests, sizeof tests / sizeof tests[0], argc, argv);
 }

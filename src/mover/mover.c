@@ -1,9 +1,11 @@
 /* mover.c: creates and frees channels, and the rings of bytes through which channels copy slices. */
 #include "mover/mover.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "locality/cpus.h"
 
 /* In a world communicator of at most this many ranks, a new channel gets all its memory pages at once, because the
  * first access to a page may take 10 us on a virtual machine. Larger worlds get only the pages that they use. So do
@@ -25,11 +27,12 @@
 #define FAR_SLICE_BYTES ((size_t)1 << 20)
 #define FAR_BYTES ((size_t)64 << 20)
 
-/* Lower bounds of past_bytes: the first one was measured with a last-level cache of 32 MiB (AMD Zen), the second one with 504
- * MiB (an Intel Xeon with a mesh; 8 ranks, 16 MiB: allgather 5.5 ms instead of 6.7, gather 3.3 instead of 3.9). */
+/* Lower bounds of past_bytes: of few ranks, and of MANY_RANKS or more. The first one was measured with a last-level cache of 32
+ * MiB (AMD Zen); the second one there (4 ranks, 16 MiB, allgather: 2.9 ms instead of 3.8), and with 504 MiB (an Intel Xeon with a
+ * mesh; 8 ranks, 16 MiB: allgather 5.5 ms instead of 6.7, gather 3.3 instead of 3.9). */
 #define PAST_BYTES_MIN ((size_t)24 << 20)
-#define PAST_BYTES_MIN_LARGE ((size_t)12 << 20)
-#define LARGE_CACHE ((size_t)128 << 20)
+#define PAST_BYTES_MIN_MANY ((size_t)12 << 20)
+#define MANY_RANKS 4u
 
 static void free_mover(struct tu_mover *m) {
   if (!m) return;
@@ -53,7 +56,17 @@ static struct tu_mover *allocate_mover(uint32_t ranks) {
  * share it: a virtual one sees all of its host's cache. So only a quarter counts, and for one rank an eighth: 64 MiB take 6.5 ms
  * past a cache of 504 MiB, 7.4 through it. */
 static size_t past_bytes(size_t cache, uint32_t ranks) {
-  return tu_max(cache >= LARGE_CACHE ? PAST_BYTES_MIN_LARGE : PAST_BYTES_MIN, cache / 4 / tu_max(ranks, 2));
+  return tu_max(ranks >= MANY_RANKS ? PAST_BYTES_MIN_MANY : PAST_BYTES_MIN, cache / 4 / tu_max(ranks, 2));
+}
+
+static size_t found_bytes;
+static void find_cache(void) { found_bytes = tu_cpus_cache(""); }
+
+/* Returns the bytes of the last-level cache; 0: not known. */
+static size_t cache_bytes(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, find_cache);
+  return found_bytes;
 }
 
 tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint32_t ranks, uint32_t rank,
@@ -70,8 +83,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->wired = t->hosts != NULL;
   m->rank = rank;
   m->ranks = ranks;
-  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  m->cache_bytes = cache > 0 ? (size_t)cache : 0;
+  m->cache_bytes = cache_bytes();
   m->past_bytes = past_bytes(m->cache_bytes, t->ranks);
   m->fills.found = &tu_transport_head(t, 0)->fills_fast;
   m->populates = comm_id == TU_WORLD_ID && ranks <= TU_POPULATED_RANKS;
