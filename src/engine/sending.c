@@ -26,6 +26,10 @@
 #endif
 #define READ_RANKS 4u
 #define READ_ALONE ((size_t)1 << 20)
+/* For caches_overflow: how many times as much as the last-level cache holds; in the simulated world 0. */
+#ifndef TU_READ_OVERFLOW
+#define TU_READ_OVERFLOW 4u
+#endif
 /* minimum bytes of a lent slice, unless it is the last slice of its message */
 #define LEND_SLICE ((size_t)64 << 10)
 /* maximum bytes of a slice that is lent or stored, because message lines count bytes in 32 bits */
@@ -97,10 +101,16 @@ static bool caches_hold(const struct tu_execution *e) {
   return m->cache_bytes == 0 || e->program->moved_bytes < m->cache_bytes / m->ranks;
 }
 
+/* Returns true if all ranks move much more in an exchange than the caches hold, or if it is not known what they hold. */
+static bool caches_overflow(const struct tu_execution *e) {
+  const struct tu_mover *m = e->mover;
+  return e->program->moved_bytes >= TU_READ_OVERFLOW * m->cache_bytes / m->ranks;
+}
+
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
- * but by both ranks at once: if ranks share CPUs, because staging makes them take turns; and in a mesh, where staging is slow. Of
- * one rank's messages, those to many, or long ones: the receivers copy at the same time, without that rank. docs/DECISIONS.md
- * has the figures. */
+ * but by both ranks at once: in a mesh, where staging is slow; and where many ranks share CPUs, so that they take turns, but of
+ * exchanges only those that are much longer than the caches. Of one rank's messages, those to many, or long ones: the receivers
+ * copy at the same time, without that rank. docs/DECISIONS.md has the figures. */
 static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
   if (!e->program->reading || bytes < TU_READ_BYTES) return false;
   const struct tu_mover *m = e->mover;
@@ -108,7 +118,7 @@ static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
   if (bytes < least_read(e, mesh)) return false;
   switch (e->program->reading) {
     case TU_READING_EXCHANGE:
-    case TU_READING_PAIR: return is_crowded(m) || ((mesh || m->share > 1) && caches_hold(e));
+    case TU_READING_PAIR: return mesh ? is_crowded(m) || caches_hold(e) : is_crowded(m) && caches_overflow(e);
     case TU_READING_SCATTER: return is_crowded(m) || (mesh && (m->ranks >= READ_RANKS || bytes >= READ_ALONE));
     default: return false;
   }
