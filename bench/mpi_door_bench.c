@@ -294,8 +294,8 @@ static double time_singly(struct bench *b, int calls) {
     const double start = MPI_Wtime();
     operate_next(b);
     sum += MPI_Wtime() - start;
-    MPI_Barrier(
-        WORLD); /* or ranks that share a CPU with this one would write their next input before its call is over */
+    /* or ranks that share a CPU with this one would write their next input before its call is over */
+    MPI_Barrier(WORLD);
   }
   return sum;
 }

@@ -69,6 +69,12 @@ static void write_file(const char *root, const char *path, const char *text) {
 #define V1_MOUNT \
   "31 23 0:27 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n32 23 0:28 /box /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
 
+static void remove_root(const char *root) {
+  char command[64];
+  snprintf(command, sizeof command, "rm -r %s", root);
+  CHECK(system(command) == 0, "cannot remove %s", root);
+}
+
 static void test_quota(void) {
   static const struct {
     const char *group, *mounts;
@@ -104,9 +110,7 @@ static void test_quota(void) {
     }
     uint32_t cpus = tu_cpus_quota(root);
     CHECK(cpus == cases[i].cpus, "case %zu: %u CPUs, expected %u", i, cpus, cases[i].cpus);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", root);
-    CHECK(system(command) == 0, "cannot remove %s", root);
+    remove_root(root);
   }
 }
 
@@ -119,7 +123,7 @@ static void write_cache(const char *root, unsigned index, const char *level, con
 }
 
 static void test_cache(void) {
-  char root[] = "/tmp/tutti-cpus-XXXXXX", command[64];
+  char root[] = "/tmp/tutti-cpus-XXXXXX";
   if (!mkdtemp(root)) FAIL("cannot make a folder");
   CHECK(tu_cpus_cache(root) == 0, "%zu bytes where no cache is known", tu_cpus_cache(root));
   write_cache(root, 0, "1\n", "32K\n");
@@ -131,8 +135,7 @@ static void test_cache(void) {
   CHECK(tu_cpus_cache(root) == 128 << 20, "%zu bytes of 128 MiB", tu_cpus_cache(root));
   write_cache(root, 4, "4\n", "nonsense\n");
   CHECK(tu_cpus_cache(root) == 0, "%zu bytes of a cache of unknown size", tu_cpus_cache(root));
-  snprintf(command, sizeof command, "rm -r %s", root);
-  CHECK(system(command) == 0, "cannot remove %s", root);
+  remove_root(root);
 }
 
 static void test_mine(void) {
