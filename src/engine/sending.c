@@ -71,10 +71,10 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
 
 static bool is_crowded(const struct tu_mover *m) { return m->share >= TU_READ_SHARE; }
 
-/* Returns the minimum bytes of a message that is read: the more ranks share a CPU, the shorter, in a mesh. */
+/* Returns the minimum bytes of a message that is read. */
 static size_t least_read(const struct tu_execution *e, bool mesh) {
   const struct tu_mover *m = e->mover;
-  if (mesh && m->ranks >= READ_RANKS) return TU_READ_BYTES * (is_crowded(m) ? 1 : 2);
+  if (mesh && m->ranks >= READ_RANKS) return TU_READ_BYTES * 2;
   return TU_READ_BYTES * (mesh && m->ranks == 2 && e->program->reading == TU_READING_EXCHANGE ? 3 : 4);
 }
 
@@ -83,9 +83,10 @@ bool tu_execution_may_read(const struct tu_execution *e) {
 }
 
 /* Returns true if lines take long to a rank to which this one sends, but are overwritten fast, as in Intel's meshes. Lines that
- * take no time are overwritten fast, too, but those are best staged. */
+ * take no time are overwritten fast, too, but those are best staged. Where ranks share CPUs, they seem to take long to a rank that
+ * has waited for its turn, so they prove nothing. */
 static bool is_mesh(const struct tu_execution *e) {
-  if (!tu_fills_fast(&e->mover->fills)) return false;
+  if (e->mover->share > 1 || !tu_fills_fast(&e->mover->fills)) return false;
   for (uint32_t i = 0; i < e->program->ring_count; i++) {
     const struct tu_sender *s = e->program->rings[i].sender;
     if (s && tu_sender_far(s)) return true;
@@ -112,13 +113,13 @@ static bool caches_overflow(const struct tu_execution *e) {
  * exchanges only those that are much longer than the caches. Of one rank's messages, those to many, or long ones: the receivers
  * copy at the same time, without that rank. docs/DECISIONS.md has the figures. */
 static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
-  if (!e->program->reading || bytes < TU_READ_BYTES) return false;
+  if (!e->program->reading || bytes < least_read(e, true)) return false;
   const struct tu_mover *m = e->mover;
   const bool mesh = is_mesh(e);
   if (bytes < least_read(e, mesh)) return false;
   switch (e->program->reading) {
     case TU_READING_EXCHANGE:
-    case TU_READING_PAIR: return mesh ? is_crowded(m) || caches_hold(e) : is_crowded(m) && caches_overflow(e);
+    case TU_READING_PAIR: return mesh ? caches_hold(e) : is_crowded(m) && caches_overflow(e);
     case TU_READING_SCATTER: return is_crowded(m) || (mesh && (m->ranks >= READ_RANKS || bytes >= READ_ALONE));
     default: return false;
   }
