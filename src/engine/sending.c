@@ -83,8 +83,8 @@ bool tu_execution_may_read(const struct tu_execution *e) {
 }
 
 /* Returns true if lines take long to a rank to which this one sends, but are overwritten fast, as in Intel's meshes. Lines that
- * take no time are overwritten fast, too, but those are best staged. Where ranks share CPUs, they seem to take long to a rank that
- * has waited for its turn, so they prove nothing. */
+ * take no time are overwritten fast, too, but those are best staged. Where ranks share CPUs, lines also take long to a rank that
+ * has waited for its turn, which proves nothing. */
 static bool is_mesh(const struct tu_execution *e) {
   if (e->mover->share > 1 || !tu_fills_fast(&e->mover->fills)) return false;
   for (uint32_t i = 0; i < e->program->ring_count; i++) {
