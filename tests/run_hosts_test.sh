@@ -350,6 +350,18 @@ test_silent_agent() {
   has_facts "message" "$(cat err)" "host b: no sign of life for 4 s|ranks 2, 3"
   check_family_gone "silent agent"
 }
+# A launcher that runs late notices the silence later.
+test_silent_agent_and_late_launcher() {
+  local launcher agents
+  begin_family
+  kill -STOP "$(agent_of b)" "$launcher"
+  sleep 3
+  kill -CONT "$launcher"
+  wait "$launcher"
+  is "status" $? 1
+  has_facts "message" "$(cat err)" "host b: no sign of life for 4 s|ranks 2, 3"
+  check_family_gone "silent agent and late launcher"
+}
 test_silent_launcher() {
   local launcher agents
   begin_family

@@ -18,7 +18,7 @@
 #include "cli/run/job.h"
 #include "cli/run/tracer.h"
 
-enum { TICK_MS = 200 };
+enum { TICK_MS = 200, STOPPED_MS = 3 * RUN_SILENCE_MS };
 
 struct agent {
   struct run_job job;
@@ -271,13 +271,14 @@ static int work(pid_t guardian) {
   return agent.lost ? CLI_FAILED : CLI_GOOD;
 }
 
-/* Returns true if the agent has ended. Kills it if it was stopped for so long that its launcher has given it up. */
+/* Returns true if the agent has ended. Kills it if it was stopped for so long that its launcher, even one that runs late, has
+ * given it up. */
 static bool has_ended(pid_t agent, int *status, uint64_t *stopped_ns) {
   while (waitpid(agent, status, WNOHANG | WUNTRACED | WCONTINUED) == agent) {
     if (!WIFSTOPPED(*status) && !WIFCONTINUED(*status)) return true;
     *stopped_ns = WIFSTOPPED(*status) ? tu_clock_ns() : 0;
   }
-  if (*stopped_ns && tu_clock_ns() - *stopped_ns > RUN_SILENCE_MS * UINT64_C(1000000)) kill(agent, SIGKILL);
+  if (*stopped_ns && tu_clock_ns() - *stopped_ns > STOPPED_MS * UINT64_C(1000000)) kill(agent, SIGKILL);
   return false;
 }
 
