@@ -108,11 +108,18 @@ static bool caches_overflow(const struct tu_execution *e) {
   return e->program->moved_bytes >= TU_READ_OVERFLOW * m->cache_bytes / m->ranks;
 }
 
+static const struct tu_staging *staging_of(const struct tu_execution *e, const struct tu_instruction *ins) {
+  if (ins->cast != TU_NO_CAST) return &e->program->cast->staging;
+  return &e->program->messages[ins->message_first].sender->staging;
+}
+
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
  * but by both ranks at once: in a mesh, where staging is slow; and where many ranks share CPUs, so that they take turns, but of
- * exchanges only those that are much longer than the caches. Of one rank's messages, those to many, or long ones: the receivers
- * copy at the same time, without that rank. docs/DECISIONS.md has the figures. */
-static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
+ * exchanges only those that are much longer than the caches, and of one rank's messages those that do not fit into its rings.
+ * In a mesh, of one rank's messages those to many, or long ones: the receivers copy at the same time, without that rank.
+ * docs/DECISIONS.md has the figures. */
+static bool is_read_faster(const struct tu_execution *e, const struct tu_instruction *ins) {
+  const size_t bytes = ins->bytes;
   if (!e->program->reading || bytes < least_read(e, true)) return false;
   const struct tu_mover *m = e->mover;
   const bool mesh = is_mesh(e);
@@ -120,14 +127,11 @@ static bool is_read_faster(const struct tu_execution *e, size_t bytes) {
   switch (e->program->reading) {
     case TU_READING_EXCHANGE:
     case TU_READING_PAIR: return mesh ? caches_hold(e) : is_crowded(m) && caches_overflow(e);
-    case TU_READING_SCATTER: return is_crowded(m) || (mesh && (m->ranks >= READ_RANKS || bytes >= READ_ALONE));
+    case TU_READING_SCATTER:
+      if (is_crowded(m)) return !tu_staging_holds(staging_of(e, ins), bytes);
+      return mesh && (m->ranks >= READ_RANKS || bytes >= READ_ALONE);
     default: return false;
   }
-}
-
-static const struct tu_staging *staging_of(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (ins->cast != TU_NO_CAST) return &e->program->cast->staging;
-  return &e->program->messages[ins->message_first].sender->staging;
 }
 
 /* Returns true if the message should be staged so that this rank measures again how it overwrites lines. */
@@ -141,7 +145,7 @@ static bool must_measure(const struct tu_execution *e, const struct tu_instructi
 
 /* Returns true if the receivers may read the message from the memory of this process. */
 static bool may_be_read(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (!is_read_faster(e, ins->bytes) || !ins->lasting || ins->source.run_count != 1 || ins->source.fold) return false;
+  if (!is_read_faster(e, ins) || !ins->lasting || ins->source.run_count != 1 || ins->source.fold) return false;
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++)
     if (m[i].sender->remote || !tu_peer_memory_reads(e->mover->transport, m[i].sender->bell)) return false;
@@ -271,6 +275,7 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
   if (tu_is_lent(progress))
     progress->segment_offset = lent_from(e, ins, (enum tu_way)progress->way, m->sender->remote) + progress->done;
+  if (last && progress->way == TU_WAY_READ && is_crowded(e->mover)) tu_staging_miss(&m->sender->staging, ins->bytes);
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);
