@@ -101,6 +101,7 @@ static void where_it_is_faster(struct player *p) {
       {TUTTI_SCATTER, 1, true, true, (1 << 20) - 4, 4, 9}, {TUTTI_SCATTER, 2, false, false, LEAST, 9, 9},
       {TUTTI_SCATTER, 2, true, true, 1 << 20, 9, 9},       {TUTTI_SCATTER, 3, false, false, LONG, 2, 9},
       {TUTTI_SCATTER, 3, true, true, LONG, 2, 9},          {TUTTI_SCATTER, 3, true, true, LEAST - 4, 9, 9},
+      {TUTTI_SCATTER, 3, false, false, LEAST, 9, 9},       {TUTTI_SCATTER, 3, true, true, LEAST, 9, 9},
       {TUTTI_GATHER, 3, true, true, LEAST, 9, 9},          {TUTTI_BROADCAST, 3, true, true, LEAST, 9, 9},
       {TUTTI_GATHER, 1, true, true, LEAST, 9, 9},          {TUTTI_BROADCAST, 1, true, true, LEAST, 9, 9},
   };

@@ -275,6 +275,7 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
   if (tu_is_lent(progress))
     progress->segment_offset = lent_from(e, ins, (enum tu_way)progress->way, m->sender->remote) + progress->done;
+  /* Ranks with a CPU each do not count it: must_measure asks whether the ring itself has wrapped. */
   if (last && progress->way == TU_WAY_READ && is_crowded(e->mover)) tu_staging_miss(&m->sender->staging, ins->bytes);
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
