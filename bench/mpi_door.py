@@ -1,10 +1,11 @@
 """mpi_door.py: runs bench/mpi_door_bench.c with and without the door of tutti in turns, and judges the times (tools/bench-mpi).
 
-In each round, and for each MPI and number of ranks, two jobs are started: one with the door, one without. Both wait, without
-use of CPU time, for the cells that they measure. Each cell is measured by one job, twice by the other, and again by the first,
+In each round, and for each MPI and number of ranks, two jobs are started: one with the door, one without. Both get memory that
+has not been used for long (tools/bench_pages.py), and wait, without use of CPU time, for the cells that they measure. Each cell is measured by one job, twice by the other, and again by the first,
 so that both see the same machine, and neither gains by its place; the job that is first alternates. The time of a round is
 the mean of both. A speed-up is the time without the door / the time with it, in the same round. A round
 during which the latency of a cache line changed is dropped and repeated."""
+import contextlib
 import json
 import math
 import os
@@ -179,13 +180,15 @@ def environment():
 class Job:
     """The ranks of one MPI, with or without the door."""
 
-    def __init__(self, install, mpi, ranks, side, limit_s):
+    def __init__(self, install, mpi, ranks, side, limit_s, most_bytes):
+        """most_bytes: size of the largest cell, for which the job makes its buffers at once."""
         self.side, self.limit_s, self.ranks, self.rest = side, limit_s, ranks, b""
         self.folder = tempfile.TemporaryDirectory(dir=install.folder)
         self.errors = tempfile.TemporaryFile("w+")
         self.orders = [self._pipe(f"order.{rank}") for rank in range(ranks)]
         self.answers = self._pipe("answer")
-        command = command_line(install, mpi, ranks, "mpi_door_bench", side == WITH, ["--orders", self.folder.name])
+        command = command_line(install, mpi, ranks, "mpi_door_bench", side == WITH,
+                               ["--orders", self.folder.name, str(most_bytes)])
         self.program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors,
                                         env=environment())
         expected = ["ready", str(ranks), "door" if side == WITH else "bare"]
@@ -251,9 +254,10 @@ class Job:
 class Runner:
     """Measures cells. start: function of an MPI, a number of ranks and a side, which returns a Job."""
 
-    def __init__(self, start, ping, options):
-        """ping: a bench_regime.LinePing; None: rounds are never dropped."""
-        self.start, self.ping, self.options = start, ping, options
+    def __init__(self, start, ping, options, memory=contextlib.nullcontext):
+        """ping: a bench_regime.LinePing; None: rounds are never dropped. memory: makes a context manager, in which the jobs
+        of a round start and run (bench_pages.fresh)."""
+        self.start, self.ping, self.options, self.memory = start, ping, options, memory
         self.latency_ns = None  # measured last
         self.jobs = {}
         self.notes = set()  # what jobs have printed
@@ -304,11 +308,12 @@ class Runner:
         for turn in range(self.options.rounds):
             for (mpi, ranks), some in by_job(rows).items():
                 self.latency_ns = None
-                for place, row in enumerate(some):
-                    tell(f"round {turn + 1} of {self.options.rounds}: {describe(row.cell)}")
-                    if len(row.problems) < 2:
-                        self.measure_round(row, turn, place)
-                self.end_jobs()
+                with self.memory():
+                    for place, row in enumerate(some):
+                        tell(f"round {turn + 1} of {self.options.rounds}: {describe(row.cell)}")
+                        if len(row.problems) < 2:
+                            self.measure_round(row, turn, place)
+                    self.end_jobs()
         tell("")
         return rows
 

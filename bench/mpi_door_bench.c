@@ -3,20 +3,21 @@
  *
  *   mpirun -n 2 mpi_door_bench COLLECTIVE FORM BYTES TIME_MS
  *     measures one cell for about TIME_MS ms, and prints a line
- *   mpirun -n 2 mpi_door_bench --orders FOLDER
+ *   mpirun -n 2 mpi_door_bench --orders FOLDER MOST_BYTES
  *     measures the cells that come as lines "COLLECTIVE FORM BYTES TIME_MS check|trust" through the pipe
  *     FOLDER/order.RANK, to every rank the same; answers through FOLDER/answer. A rank that waits for an order takes no
- *     CPU time.
+ *     CPU time. Before the first answer it has the memory for cells of MOST_BYTES.
  *
  * Line: "COLLECTIVE FORM BYTES US right|wrong|unchecked".
  * - FORM: blocking; nonblocking: start, and wait at once; or after_barrier: a barrier and a blocking call, both timed, with
  *   rank 0 as the root.
  * - COLLECTIVE: also split: MPI_Comm_split, SPLIT_CALLS broadcasts of BYTES on the new communicator, and MPI_Comm_free.
  * - BYTES: of the buffer of a rank in allreduce, reduce, broadcast, scan and split; of the blocks of all ranks otherwise.
- * - US: time of a call in us, of the slowest rank, median of up to 3 loops, each with at least one call of each root. Roots
- *   rotate, and every second scan is over the ranks in reverse order. Otherwise the first ranks run ahead, and the loop
- *   measures how fast they send.
- * From SINGLE_BYTES on, calls are timed one by one. Before each, the rank writes its input and reads its output, as
+ * - US: time of a call in us, median of up to 3 loops, each with at least one call of each root. Roots rotate, and every
+ *   second scan is over the ranks in reverse order. Otherwise the first ranks run ahead, and the loop measures how fast they
+ *   send.
+ * Below SINGLE_BYTES, US is the time of a loop on the slowest rank. From there on, calls are timed one by one, from when the
+ * first rank starts a call until the last rank has ended it. Before each, the rank writes its input and reads its output, as
  * programs do. Otherwise the input of an earlier call is still in the reader's cache, and nothing has to cross if the MPI
  * copies from process to process, as Open MPI does above 4 KiB. All ranks meet in a barrier before and after each call. */
 #define _GNU_SOURCE
@@ -26,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { BYTES_MAX = 64 << 20, SINGLE_BYTES = 16 << 10, LOOPS = 3, SPLIT_CALLS = 5, ITEM = sizeof(float) };
 
@@ -161,8 +163,26 @@ static int displ_between(int block, int i, int j) {
 
 static bool is_v(enum kind kind) { return kind == ALLGATHERV || kind == ALLTOALLV; }
 
-/* Sets the counts of a cell. Buffers are those of malloc, as in most programs. Returns false without memory. */
-static bool prepare(struct bench *b) {
+static void abort_without_memory(void) {
+  fprintf(stderr, "mpi_door_bench: out of memory\n");
+  MPI_Abort(WORLD, 1);
+}
+
+/* Makes buffers of at least `most` bytes, those of malloc, as in most programs. */
+static void allocate(struct bench *b, size_t most) {
+  if (most <= b->allocated) return;
+  free(b->in);
+  free(b->out);
+  b->in = malloc(most);
+  b->out = malloc(most);
+  b->allocated = most;
+  if (!b->in || !b->out) abort_without_memory();
+  memset(b->in, 1, most);
+  memset(b->out, 1, most); /* or the first call of each root would make the pages of its result, which takes longer */
+}
+
+/* Sets the counts of a cell, and makes its buffers. */
+static void prepare(struct bench *b) {
   const bool blocks = b->collective->in_blocks || b->collective->out_blocks;
   const enum kind kind = kind_of(b);
   const size_t unit = ITEM * (blocks ? (size_t)b->ranks : 1), count = b->bytes / unit;
@@ -179,17 +199,7 @@ static bool prepare(struct bench *b) {
                 : b->collective->in_blocks ? all
                                            : one;
   b->out_count = is_v(kind) ? total : b->collective->out_blocks ? all : one;
-  const size_t most = ITEM * (b->in_count > b->out_count ? b->in_count : b->out_count);
-  if (most <= b->allocated) return true;
-  free(b->in);
-  free(b->out);
-  b->in = malloc(most);
-  b->out = malloc(most);
-  b->allocated = most;
-  if (!b->in || !b->out) return false;
-  memset(b->in, 1, most);
-  memset(b->out, 1, most); /* or the first call of each root would make the pages of its result, which takes longer */
-  return true;
+  allocate(b, ITEM * (b->in_count > b->out_count ? b->in_count : b->out_count));
 }
 
 /* ---- checks ---- */
@@ -269,11 +279,19 @@ static bool verify(struct bench *b) {
 
 /* ---- times ---- */
 
+/* Seconds on a clock that all ranks share, which MPI_Wtime need not be. */
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Returns the time of some calls on the slowest rank, in s. */
 static double time_many(struct bench *b, int calls) {
   MPI_Barrier(WORLD);
-  const double start = MPI_Wtime();
+  const double start = now_s();
   for (int i = 0; i < calls; i++) operate_next(b);
-  return MPI_Wtime() - start;
+  return max_of(now_s() - start);
 }
 
 static volatile float sink;
@@ -286,24 +304,30 @@ static void write_input_and_read_output(struct bench *b) {
   sink = sum;
 }
 
+/* Returns the sum over calls of the time from when the first rank starts a call until the last rank has ended it, in s.
+ * Where ranks share CPUs, a rank that leaves the barrier waits for its turn: before its call if the barrier ends late on it,
+ * else in its call, so that the same work would seem longer after a fast barrier. */
 static double time_singly(struct bench *b, int calls) {
-  double sum = 0;
+  double *before_s = malloc(2 * (size_t)calls * sizeof *before_s), *ends_s = before_s + calls, sum_s = 0;
+  if (!before_s) abort_without_memory();
   for (int i = 0; i < calls; i++) {
     write_input_and_read_output(b);
     MPI_Barrier(WORLD);
-    const double start = MPI_Wtime();
+    before_s[i] = -now_s(); /* so that the largest is that of the first rank */
     operate_next(b);
-    sum += MPI_Wtime() - start;
+    ends_s[i] = now_s();
     /* or ranks that share a CPU with this one would write their next input before its call is over */
     MPI_Barrier(WORLD);
   }
-  return sum;
+  MPI_Allreduce(MPI_IN_PLACE, before_s, 2 * calls, MPI_DOUBLE, MPI_MAX, WORLD);
+  for (int i = 0; i < calls; i++) sum_s += ends_s[i] + before_s[i];
+  free(before_s);
+  return sum_s;
 }
 
-/* Returns the time of some calls on the slowest rank, in s. */
 static double time_calls(struct bench *b, int calls) {
   const bool singly = b->bytes >= SINGLE_BYTES && b->count > 0 && !b->after_barrier;
-  return max_of(singly ? time_singly(b, calls) : time_many(b, calls));
+  return singly ? time_singly(b, calls) : time_many(b, calls);
 }
 
 /* Returns how many calls take a time. Warms up. */
@@ -349,10 +373,7 @@ static bool read_cell(struct bench *b, const char *collective, const char *form,
 /* Measures a cell, and prints its line on rank 0. Returns false if there is no such cell. */
 static bool measure_cell(struct bench *b, char *const words[5], FILE *to) {
   if (!read_cell(b, words[0], words[1], words[2])) return false;
-  if (!prepare(b)) {
-    fprintf(stderr, "mpi_door_bench: out of memory\n");
-    MPI_Abort(WORLD, 1);
-  }
+  prepare(b);
   const char *outcome = strcmp(words[4], "check") != 0 ? "unchecked" : verify(b) ? "right" : "wrong";
   const double time_us = measure_us(b, strtod(words[3], NULL) / 1000);
   if (b->rank == 0) fprintf(to, "%s %s %zu %.4f %s\n", words[0], words[1], b->bytes, time_us, outcome);
@@ -367,9 +388,11 @@ static FILE *open_pipe(const char *folder, const char *name, int number, const c
   return found;
 }
 
-static int obey(struct bench *b, const char *folder) {
+static int obey(struct bench *b, const char *folder, size_t most) {
   FILE *orders = open_pipe(folder, "order", b->rank, "r"), *answers = open_pipe(folder, "answer", -1, "w");
   if (!orders || !answers) return 1;
+  allocate(b, most + most / 2); /* with the blocks of an odd number of ranks, a v-form has up to so much */
+  MPI_Barrier(WORLD);
   if (b->rank == 0)
     fprintf(answers, "ready %d %s\n", b->ranks, dlsym(RTLD_DEFAULT, "tutti_init_sized") ? "door" : "bare");
   fflush(answers);
@@ -386,11 +409,12 @@ static int obey(struct bench *b, const char *folder) {
 }
 
 static int run(struct bench *b, int argc, char **argv) {
-  if (argc == 3 && strcmp(argv[1], "--orders") == 0) return obey(b, argv[2]);
+  if (argc == 4 && strcmp(argv[1], "--orders") == 0) return obey(b, argv[2], strtoull(argv[3], NULL, 10));
   char *const words[] = {argc > 4 ? argv[1] : "", argc > 4 ? argv[2] : "", argc > 4 ? argv[3] : "",
                          argc > 4 ? argv[4] : "", "check"};
   if (argc == 5 && measure_cell(b, words, stdout)) return 0;
-  if (b->rank == 0) fprintf(stderr, "mpi_door_bench: expected --orders FOLDER, or COLLECTIVE FORM BYTES TIME_MS\n");
+  if (b->rank == 0)
+    fprintf(stderr, "mpi_door_bench: expected --orders FOLDER MOST_BYTES, or COLLECTIVE FORM BYTES TIME_MS\n");
   return 2;
 }
 

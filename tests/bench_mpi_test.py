@@ -1,5 +1,6 @@
 """bench_mpi_test.py SOURCE BUILD: tests tools/bench-mpi without an MPI: in which order the sides of a cell are measured,
 which rounds are dropped, what happens if a job hangs, and how the times are judged; and error messages."""
+import contextlib
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import unittest
 sys.dont_write_bytecode = True
 SOURCE = sys.argv[1] if len(sys.argv) > 1 else "."
 sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "tools")]
+import bench_pages  # noqa: E402
 import mpi_door as bench  # noqa: E402
 
 Cell = bench.Cell
@@ -87,6 +89,18 @@ class Rounds(unittest.TestCase):
         self.assertEqual(len(jobs.ended), 12)
         self.assertEqual({name[:2] for name in jobs.started[:2]}, {("openmpi", 2)})
 
+    def test_jobs_start_and_end_while_memory_is_taken(self):
+        jobs, states = Jobs({BARE: 10, DOOR: 4}), []
+
+        @contextlib.contextmanager
+        def memory():
+            states.append((len(jobs.started), len(jobs.ended)))
+            yield
+            states.append((len(jobs.started), len(jobs.ended)))
+
+        bench.Runner(jobs, None, types.SimpleNamespace(rounds=2, time_ms=20), memory).measure_all([cell(), cell("scan")])
+        self.assertEqual(states, [(0, 0), (2, 2), (2, 2), (4, 4)])
+
     def test_changed_regime(self):
         ping = Ping(50, 200, 200, 60, 60, 50, *[5000] * bench.TRIES)
         # The first attempt is dropped, as the latency changes; in the third round, all are.
@@ -116,6 +130,27 @@ class Rounds(unittest.TestCase):
         found = bench.list_cells(["mpich"], [4], ["blocking"], ["scan", "barrier"], [8, 64])
         self.assertEqual([tuple(each) for each in found], [("mpich", 4, "blocking", *rest) for rest in (
             ("scan", 8), ("scan", 64), ("barrier", 0))])
+
+
+class Pages(unittest.TestCase):
+    def test_bytes(self):
+        most = bench_pages.CPU_BYTES
+        self.assertEqual(bench_pages.ballast_bytes(2, 100 * most), most)
+        self.assertEqual(bench_pages.ballast_bytes(2, 4 * most), most // 2)
+        self.assertEqual(bench_pages.ballast_bytes(3, 12 * 4096 + 5), 4096)
+
+    def test_pages_are_taken_until_the_end(self):
+        def resident_bytes():
+            with open("/proc/self/statm", encoding="ascii") as line:
+                return int(line.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        cpus, before = os.sched_getaffinity(0), resident_bytes()
+        size = bench_pages.ballast_bytes(len(cpus), bench_pages.available_bytes())
+        with bench_pages.fresh():
+            taken = resident_bytes() - before
+            self.assertGreater(taken, 0.9 * len(cpus) * size)
+            self.assertEqual(os.sched_getaffinity(0), cpus)
+        self.assertLess(resident_bytes() - before, 0.1 * taken)
 
 
 class Bars(unittest.TestCase):

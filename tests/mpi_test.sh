@@ -174,4 +174,19 @@ costs() {
 }
 test_cost_in_instructions() { each costs; }
 
+# tools/bench-mpi, with times that are too short to be judged: each cell is measured, and its results are right. Every second
+# cell of a form is timed call by call.
+test_benchmark() {
+  has_mpi openmpi || return 0
+  local cells=$((3 * (12 * 2 - 1)))
+  timeout 100 "$source/tools/bench-mpi" --mpi openmpi --build "$build" --ranks 3 --sizes 8,16K --rounds 1 --time-ms 1 \
+    --any-regime --forms blocking,nonblocking,after_barrier >out.txt 2>err.txt
+  [ $? -le 1 ] || complain "bench-mpi: $(cat err.txt)"
+  has bench-mpi "$(cat out.txt)" "| all right | $cells cells | yes |"
+  "$source/tools/bench-mpi" --mpi openmpi --build "$build" --ranks 3 --sizes 8 --rounds 1 --time-ms 1 --any-regime \
+    --collectives split >out.txt 2>err.txt
+  [ $? -le 1 ] || complain "bench-mpi: $(cat err.txt)"
+  has bench-mpi "$(cat out.txt)" "| all right | 1 cells | yes |"
+}
+
 run_tests

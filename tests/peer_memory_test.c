@@ -11,8 +11,9 @@
 #include "engine/program.h"
 #include "transport/peer_memory.h"
 
-/* LEAST: minimum bytes of a message that is read if the machine has not one large cache. COUNT: items of 4 bytes of a block. */
-enum { LEAST = 4 * TU_READ_BYTES, COUNT = 70000 };
+/* LEAST: minimum bytes of a message that is read if the machine has not one large cache; CROWDED: of an exchange, with many ranks
+ * per CPU. COUNT: items of 4 bytes of a block. */
+enum { LEAST = 4 * TU_READ_BYTES, CROWDED = LEAST / 2, COUNT = 70000 };
 
 static bool is_read(const struct tu_execution *e, uint32_t i) { return e->progress[i].way == TU_WAY_READ; }
 
@@ -73,13 +74,14 @@ static void all_forms(struct player *p) {
     for (int aliasing = 0; aliasing < REF_ALIASINGS && p->stage->failures == 0; aliasing++) {
       struct ref_case c = {.blocks = (enum ref_blocks)blocks, .aliasing = (enum ref_aliasing)aliasing, .seed = p->seed};
       c.collective = blocks == REF_EQUAL ? TUTTI_ALLTOALL : TUTTI_ALLTOALLV;
-      exchange(p, c, LEAST);
+      exchange(p, c, CROWDED);
     }
 }
 
 /* On which machines which messages are read. */
 static void where_it_is_faster(struct player *p) {
-  enum { CACHE = 32 << 20, LONG = 4 << 20 /* longer than a ring */ };
+  /* LONG: longer than a ring; RING_5: as long as a ring of 5 ranks */
+  enum { CACHE = 32 << 20, LONG = 4 << 20, RING_5 = 512 << 10 };
   static const struct {
     tutti_collective collective;
     uint32_t share; /* of the machine */
@@ -87,23 +89,24 @@ static void where_it_is_faster(struct player *p) {
     size_t block;      /* bytes */
     uint32_t from, to; /* with so many ranks, messages are read */
   } rows[] = {
-      {TUTTI_ALLTOALL, 1, false, false, LEAST, 9, 9},      {TUTTI_ALLTOALL, 1, false, true, LEAST, 9, 9},
-      {TUTTI_ALLTOALL, 1, true, false, LEAST, 9, 9},       {TUTTI_ALLTOALL, 1, true, true, LEAST, 2, 9},
-      {TUTTI_ALLTOALL, 1, true, true, LEAST / 2, 4, 9},    {TUTTI_ALLTOALL, 1, true, true, LEAST / 2 - 4, 9, 9},
-      {TUTTI_ALLTOALL, 1, true, true, 32 << 20, 9, 9},     {TUTTI_ALLTOALL, 2, false, false, LEAST, 9, 9},
-      {TUTTI_ALLTOALL, 2, true, true, LEAST, 9, 9},        {TUTTI_ALLTOALL, 2, true, true, 32 << 20, 9, 9},
-      {TUTTI_ALLTOALL, 3, false, false, LEAST, 9, 9},      {TUTTI_ALLTOALL, 3, true, true, LEAST, 9, 9},
-      {TUTTI_ALLTOALL, 3, false, false, 8 << 20, 4, 9},    {TUTTI_ALLTOALL, 3, true, true, 8 << 20, 4, 9},
-      {TUTTI_ALLTOALL, 3, true, false, 32 << 20, 2, 9},    {TUTTI_ALLGATHER, 1, false, false, LEAST, 9, 9},
-      {TUTTI_ALLGATHER, 1, true, true, LEAST, 2, 2},       {TUTTI_ALLGATHER, 3, true, true, LEAST, 9, 9},
-      {TUTTI_ALLGATHER, 3, false, false, 32 << 20, 2, 2},  {TUTTI_SCATTER, 1, true, true, LEAST, 4, 9},
-      {TUTTI_SCATTER, 1, true, true, LEAST / 2, 4, 9},     {TUTTI_SCATTER, 1, true, true, 1 << 20, 2, 9},
-      {TUTTI_SCATTER, 1, true, true, (1 << 20) - 4, 4, 9}, {TUTTI_SCATTER, 2, false, false, LEAST, 9, 9},
-      {TUTTI_SCATTER, 2, true, true, 1 << 20, 9, 9},       {TUTTI_SCATTER, 3, false, false, LONG, 2, 9},
-      {TUTTI_SCATTER, 3, true, true, LONG, 2, 9},          {TUTTI_SCATTER, 3, true, true, LEAST - 4, 9, 9},
-      {TUTTI_SCATTER, 3, false, false, LEAST, 9, 9},       {TUTTI_SCATTER, 3, true, true, LEAST, 9, 9},
-      {TUTTI_GATHER, 3, true, true, LEAST, 9, 9},          {TUTTI_BROADCAST, 3, true, true, LEAST, 9, 9},
-      {TUTTI_GATHER, 1, true, true, LEAST, 9, 9},          {TUTTI_BROADCAST, 1, true, true, LEAST, 9, 9},
+      {TUTTI_ALLTOALL, 1, false, false, LEAST, 9, 9},       {TUTTI_ALLTOALL, 1, false, true, LEAST, 9, 9},
+      {TUTTI_ALLTOALL, 1, true, false, LEAST, 9, 9},        {TUTTI_ALLTOALL, 1, true, true, LEAST / 2, 2, 9},
+      {TUTTI_ALLTOALL, 1, true, true, LEAST / 2 - 4, 9, 9}, {TUTTI_ALLTOALL, 1, true, true, 32 << 20, 2, 3},
+      {TUTTI_ALLTOALL, 2, false, false, LEAST, 5, 9},       {TUTTI_ALLTOALL, 2, true, true, LEAST - 4, 9, 9},
+      {TUTTI_ALLTOALL, 2, false, false, LEAST + 4, 3, 9},   {TUTTI_ALLTOALL, 2, true, true, RING_5 + 4, 2, 9},
+      {TUTTI_ALLTOALL, 2, true, true, 32 << 20, 2, 9},      {TUTTI_ALLTOALL, 3, false, false, CROWDED, 2, 9},
+      {TUTTI_ALLTOALL, 3, true, true, CROWDED, 2, 9},       {TUTTI_ALLTOALL, 3, true, true, CROWDED - 4, 9, 9},
+      {TUTTI_ALLTOALL, 3, true, false, 32 << 20, 2, 9},     {TUTTI_ALLGATHER, 1, false, false, LEAST, 9, 9},
+      {TUTTI_ALLGATHER, 1, true, true, LEAST, 2, 2},        {TUTTI_ALLGATHER, 3, true, true, LEAST, 2, 2},
+      {TUTTI_ALLGATHER, 3, false, false, 32 << 20, 2, 2},   {TUTTI_SCATTER, 1, true, true, LEAST, 4, 9},
+      {TUTTI_SCATTER, 1, true, true, LEAST / 2, 4, 9},      {TUTTI_SCATTER, 1, true, true, 1 << 20, 2, 9},
+      {TUTTI_SCATTER, 1, true, true, (1 << 20) - 4, 4, 9},  {TUTTI_SCATTER, 2, false, false, LEAST, 9, 9},
+      {TUTTI_SCATTER, 2, true, true, RING_5 - 4, 9, 9},     {TUTTI_SCATTER, 2, true, true, RING_5, 5, 9},
+      {TUTTI_SCATTER, 2, false, false, LONG, 2, 9},         {TUTTI_SCATTER, 3, false, false, LONG, 2, 9},
+      {TUTTI_SCATTER, 3, true, true, RING_5, 5, 9},         {TUTTI_SCATTER, 3, true, true, LEAST - 4, 9, 9},
+      {TUTTI_SCATTER, 3, false, false, LEAST, 9, 9},        {TUTTI_SCATTER, 3, true, true, LEAST, 9, 9},
+      {TUTTI_GATHER, 3, true, true, LEAST, 9, 9},           {TUTTI_BROADCAST, 3, true, true, LEAST, 9, 9},
+      {TUTTI_GATHER, 1, true, true, LEAST, 9, 9},           {TUTTI_BROADCAST, 1, true, true, LEAST, 9, 9},
   };
   try_all(p, true);
   p->comm->mover->cache_bytes = CACHE;

@@ -128,6 +128,7 @@ void tu_execution_start(struct tu_execution *e, const void *in, void *out, uint6
   e->unfinished = p->instruction_count;
   e->mismatch = e->no_memory = false;
   e->unread = 0;
+  memset(e->readable, 0, sizeof e->readable);
   memset(e->progress, 0, p->instruction_count * sizeof *e->progress);
   for (uint32_t i = 0; i < p->ring_count; i++) {
     e->tickets[i] = *tu_program_tickets(p, i);

@@ -19,17 +19,13 @@
 
 /* A message of fewer bytes that may be both lent and stored is lent, because its target may be in the cache of the receiver. */
 #define STORE_BYTES ((size_t)1 << 20)
-/* For is_read_faster: minimum number of ranks per CPU at which messages are read even if the caches cannot hold them all, in the
- * simulated world 2; how many ranks are many; minimum bytes of a message that one rank sends to few. */
+/* For is_read_faster: minimum number of ranks per CPU that are many, in the simulated world 2; how many ranks of a mesh are many;
+ * minimum bytes of a message that one rank sends to few. */
 #ifndef TU_READ_SHARE
 #define TU_READ_SHARE 3u
 #endif
 #define READ_RANKS 4u
 #define READ_ALONE ((size_t)1 << 20)
-/* For caches_overflow: how many times as much as the last-level cache holds; in the simulated world 0. */
-#ifndef TU_READ_OVERFLOW
-#define TU_READ_OVERFLOW 4u
-#endif
 /* minimum bytes of a lent slice, unless it is the last slice of its message */
 #define LEND_SLICE ((size_t)64 << 10)
 /* maximum bytes of a slice that is lent or stored, because message lines count bytes in 32 bits */
@@ -73,9 +69,9 @@ static bool is_crowded(const struct tu_mover *m) { return m->share >= TU_READ_SH
 
 /* Returns the minimum bytes of a message that is read. */
 static size_t least_read(const struct tu_execution *e, bool mesh) {
-  const struct tu_mover *m = e->mover;
-  if (mesh && m->ranks >= READ_RANKS) return TU_READ_BYTES * 2;
-  return TU_READ_BYTES * (mesh && m->ranks == 2 && e->program->reading == TU_READING_EXCHANGE ? 3 : 4);
+  const bool exchange = e->program->reading == TU_READING_EXCHANGE;
+  if (mesh && (exchange || e->mover->ranks >= READ_RANKS)) return TU_READ_BYTES * 2;
+  return TU_READ_BYTES * (exchange && is_crowded(e->mover) ? 2 : 4);
 }
 
 bool tu_execution_may_read(const struct tu_execution *e) {
@@ -95,17 +91,10 @@ static bool is_mesh(const struct tu_execution *e) {
 }
 
 /* Returns true if the caches hold what all ranks move in an exchange. If they do not, lines come late and are overwritten fast
- * wherever the ranks run. Few ranks then write their results past the caches, which is faster than reading also in a mesh. */
+ * wherever the ranks run. */
 static bool caches_hold(const struct tu_execution *e) {
   const struct tu_mover *m = e->mover;
-  if (m->ranks < READ_RANKS) return !tu_execution_overflows(e);
   return m->cache_bytes == 0 || e->program->moved_bytes < m->cache_bytes / m->ranks;
-}
-
-/* Returns true if all ranks move much more in an exchange than the caches hold, or if it is not known what they hold. */
-static bool caches_overflow(const struct tu_execution *e) {
-  const struct tu_mover *m = e->mover;
-  return e->program->moved_bytes >= TU_READ_OVERFLOW * m->cache_bytes / m->ranks;
 }
 
 static const struct tu_staging *staging_of(const struct tu_execution *e, const struct tu_instruction *ins) {
@@ -114,22 +103,25 @@ static const struct tu_staging *staging_of(const struct tu_execution *e, const s
 }
 
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
- * but by both ranks at once: in a mesh, where staging is slow; and where many ranks share CPUs, so that they take turns, but of
- * exchanges only those that are much longer than the caches, and of one rank's messages those that do not fit into its rings.
- * In a mesh, of one rank's messages those to many, or long ones: the receivers copy at the same time, without that rank.
- * docs/DECISIONS.md has the figures. */
+ * but by both ranks at once: in a mesh, where staging is slow; and where ranks share CPUs, so that they take turns, if it is
+ * long for a ring. Where many do, exchanges are always read, and of one rank's messages also those that are longer than the part
+ * of the ring that is in use. In a mesh, of one rank's messages those to many, or long ones: the receivers copy at the same
+ * time, without that rank. docs/DECISIONS.md has the figures. */
 static bool is_read_faster(const struct tu_execution *e, const struct tu_instruction *ins) {
   const size_t bytes = ins->bytes;
   if (!e->program->reading || bytes < least_read(e, true)) return false;
   const struct tu_mover *m = e->mover;
-  const bool mesh = is_mesh(e);
+  const bool mesh = is_mesh(e), many = m->ranks >= READ_RANKS;
   if (bytes < least_read(e, mesh)) return false;
   switch (e->program->reading) {
     case TU_READING_EXCHANGE:
-    case TU_READING_PAIR: return mesh ? caches_hold(e) : is_crowded(m) && caches_overflow(e);
+    case TU_READING_PAIR:
+      if (m->share > 1) return is_crowded(m) || bytes > m->shape.ring_bytes / 4;
+      return mesh && (!many || caches_hold(e));
     case TU_READING_SCATTER:
-      if (is_crowded(m)) return !tu_staging_holds(staging_of(e, ins), bytes);
-      return mesh && (m->ranks >= READ_RANKS || bytes >= READ_ALONE);
+      if (m->share > 1)
+        return bytes >= m->shape.ring_bytes || (is_crowded(m) && !tu_staging_holds(staging_of(e, ins), bytes));
+      return mesh && (many || bytes >= READ_ALONE);
     default: return false;
   }
 }
@@ -143,13 +135,23 @@ static bool must_measure(const struct tu_execution *e, const struct tu_instructi
   return false;
 }
 
+/* Returns true if the kernel lets the receivers read the source. If it finds both ends of a buffer, it is not asked again for
+ * parts of that buffer in this call. */
+static bool is_source_readable(struct tu_execution *e, const struct tu_instruction *ins) {
+  const uint32_t buffer = ins->source.buffer;
+  bool *known = &e->readable[buffer];
+  if (!*known && !e->program->pointed[buffer])
+    *known = tu_peer_memory_is_readable(e->base[buffer], e->program->extents[buffer]);
+  return *known || tu_peer_memory_is_readable(source_of(e, ins), ins->bytes);
+}
+
 /* Returns true if the receivers may read the message from the memory of this process. */
-static bool may_be_read(const struct tu_execution *e, const struct tu_instruction *ins) {
+static bool may_be_read(struct tu_execution *e, const struct tu_instruction *ins) {
   if (!is_read_faster(e, ins) || !ins->lasting || ins->source.run_count != 1 || ins->source.fold) return false;
   const struct tu_message *m = e->program->messages + ins->message_first;
   for (uint32_t i = 0; i < ins->message_count; i++)
     if (m[i].sender->remote || !tu_peer_memory_reads(e->mover->transport, m[i].sender->bell)) return false;
-  return !must_measure(e, ins) && tu_peer_memory_is_readable(source_of(e, ins), ins->bytes);
+  return !must_measure(e, ins) && is_source_readable(e, ins);
 }
 
 /* Returns true if a message that may be both lent and stored is lent, so that the receiver copies it. Then each rank copies what
@@ -162,7 +164,7 @@ static bool is_rather_lent(const struct tu_execution *e, const struct tu_instruc
   return !e->program->gathers && (ins->message_count == 1 || !tu_execution_overflows(e));
 }
 
-static enum tu_way choose_way(const struct tu_execution *e, const struct tu_instruction *ins) {
+static enum tu_way choose_way(struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->bytes <= TU_INLINE_BYTES) return TU_WAY_INLINE;
   bool lend = may_lend(e, ins);
   if (lend && is_rather_lent(e, ins)) return TU_WAY_LENT;
@@ -276,7 +278,8 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   if (tu_is_lent(progress))
     progress->segment_offset = lent_from(e, ins, (enum tu_way)progress->way, m->sender->remote) + progress->done;
   /* Ranks with a CPU each do not count it: must_measure asks whether the ring itself has wrapped. */
-  if (last && progress->way == TU_WAY_READ && is_crowded(e->mover)) tu_staging_miss(&m->sender->staging, ins->bytes);
+  if (last && progress->way == TU_WAY_READ && e->program->reading == TU_READING_SCATTER && is_crowded(e->mover))
+    tu_staging_miss(&m->sender->staging, ins->bytes);
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);
