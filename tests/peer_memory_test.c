@@ -11,9 +11,9 @@
 #include "engine/program.h"
 #include "transport/peer_memory.h"
 
-/* LEAST: minimum bytes of a message that is read if the machine has not one large cache; CROWDED: of an exchange, with many ranks
- * per CPU. COUNT: items of 4 bytes of a block. */
-enum { LEAST = 4 * TU_READ_BYTES, CROWDED = LEAST / 2, COUNT = 70000 };
+/* Minimum bytes of a message that is read: CROWDED: of an exchange, with many ranks per CPU; LEAST: of a scatter; SHARED: of an
+ * exchange, with two ranks per CPU. COUNT: items of 4 bytes of a block. */
+enum { CROWDED = 3 * TU_READ_BYTES, LEAST = 4 * TU_READ_BYTES, SHARED = 6 * TU_READ_BYTES, COUNT = 70000 };
 
 static bool is_read(const struct tu_execution *e, uint32_t i) { return e->progress[i].way == TU_WAY_READ; }
 
@@ -80,8 +80,7 @@ static void all_forms(struct player *p) {
 
 /* On which machines which messages are read. */
 static void where_it_is_faster(struct player *p) {
-  /* LONG: longer than a ring; RING_5: as long as a ring of 5 ranks */
-  enum { CACHE = 32 << 20, LONG = 4 << 20, RING_5 = 512 << 10 };
+  enum { CACHE = 32 << 20 };
   static const struct {
     tutti_collective collective;
     uint32_t share; /* of the machine */
@@ -92,19 +91,19 @@ static void where_it_is_faster(struct player *p) {
       {TUTTI_ALLTOALL, 1, false, false, LEAST, 9, 9},       {TUTTI_ALLTOALL, 1, false, true, LEAST, 9, 9},
       {TUTTI_ALLTOALL, 1, true, false, LEAST, 9, 9},        {TUTTI_ALLTOALL, 1, true, true, LEAST / 2, 2, 9},
       {TUTTI_ALLTOALL, 1, true, true, LEAST / 2 - 4, 9, 9}, {TUTTI_ALLTOALL, 1, true, true, 32 << 20, 2, 3},
-      {TUTTI_ALLTOALL, 2, false, false, LEAST, 5, 9},       {TUTTI_ALLTOALL, 2, true, true, LEAST - 4, 9, 9},
-      {TUTTI_ALLTOALL, 2, false, false, LEAST + 4, 3, 9},   {TUTTI_ALLTOALL, 2, true, true, RING_5 + 4, 2, 9},
-      {TUTTI_ALLTOALL, 2, true, true, 32 << 20, 2, 9},      {TUTTI_ALLTOALL, 3, false, false, CROWDED, 2, 9},
-      {TUTTI_ALLTOALL, 3, true, true, CROWDED, 2, 9},       {TUTTI_ALLTOALL, 3, true, true, CROWDED - 4, 9, 9},
-      {TUTTI_ALLTOALL, 3, true, false, 32 << 20, 2, 9},     {TUTTI_ALLGATHER, 1, false, false, LEAST, 9, 9},
-      {TUTTI_ALLGATHER, 1, true, true, LEAST, 2, 2},        {TUTTI_ALLGATHER, 3, true, true, LEAST, 2, 2},
-      {TUTTI_ALLGATHER, 3, false, false, 32 << 20, 2, 2},   {TUTTI_SCATTER, 1, true, true, LEAST, 4, 9},
-      {TUTTI_SCATTER, 1, true, true, LEAST / 2, 4, 9},      {TUTTI_SCATTER, 1, true, true, 1 << 20, 2, 9},
-      {TUTTI_SCATTER, 1, true, true, (1 << 20) - 4, 4, 9},  {TUTTI_SCATTER, 2, false, false, LEAST, 9, 9},
-      {TUTTI_SCATTER, 2, true, true, RING_5 - 4, 9, 9},     {TUTTI_SCATTER, 2, true, true, RING_5, 5, 9},
-      {TUTTI_SCATTER, 2, false, false, LONG, 2, 9},         {TUTTI_SCATTER, 3, false, false, LONG, 2, 9},
-      {TUTTI_SCATTER, 3, true, true, RING_5, 5, 9},         {TUTTI_SCATTER, 3, true, true, LEAST - 4, 9, 9},
-      {TUTTI_SCATTER, 3, false, false, LEAST, 9, 9},        {TUTTI_SCATTER, 3, true, true, LEAST, 9, 9},
+      {TUTTI_ALLTOALL, 2, false, false, SHARED, 2, 9},      {TUTTI_ALLTOALL, 2, true, true, SHARED, 2, 9},
+      {TUTTI_ALLTOALL, 2, true, true, SHARED - 4, 9, 9},    {TUTTI_ALLTOALL, 2, true, true, 32 << 20, 2, 9},
+      {TUTTI_ALLTOALL, 3, false, false, CROWDED, 2, 9},     {TUTTI_ALLTOALL, 3, true, true, CROWDED, 2, 9},
+      {TUTTI_ALLTOALL, 3, true, true, CROWDED - 4, 9, 9},   {TUTTI_ALLTOALL, 3, true, false, 32 << 20, 2, 9},
+      {TUTTI_ALLGATHER, 1, false, false, LEAST, 9, 9},      {TUTTI_ALLGATHER, 1, true, true, LEAST, 2, 2},
+      {TUTTI_ALLGATHER, 1, true, true, LEAST - 4, 9, 9},    {TUTTI_ALLGATHER, 2, true, true, SHARED - 4, 9, 9},
+      {TUTTI_ALLGATHER, 2, false, false, SHARED, 2, 2},     {TUTTI_ALLGATHER, 3, true, true, CROWDED, 2, 2},
+      {TUTTI_ALLGATHER, 3, true, true, CROWDED - 4, 9, 9},  {TUTTI_ALLGATHER, 3, false, false, 32 << 20, 2, 2},
+      {TUTTI_SCATTER, 1, true, true, LEAST, 4, 9},          {TUTTI_SCATTER, 1, true, true, LEAST / 2, 4, 9},
+      {TUTTI_SCATTER, 1, true, true, 1 << 20, 2, 9},        {TUTTI_SCATTER, 1, true, true, (1 << 20) - 4, 4, 9},
+      {TUTTI_SCATTER, 2, false, false, 1 << 20, 2, 9},      {TUTTI_SCATTER, 2, true, true, (1 << 20) - 4, 9, 9},
+      {TUTTI_SCATTER, 3, false, false, LEAST, 2, 9},        {TUTTI_SCATTER, 3, true, true, LEAST, 2, 9},
+      {TUTTI_SCATTER, 3, true, true, LEAST - 4, 9, 9},      {TUTTI_SCATTER, 3, true, true, 4 << 20, 2, 9},
       {TUTTI_GATHER, 3, true, true, LEAST, 9, 9},           {TUTTI_BROADCAST, 3, true, true, LEAST, 9, 9},
       {TUTTI_GATHER, 1, true, true, LEAST, 9, 9},           {TUTTI_BROADCAST, 1, true, true, LEAST, 9, 9},
   };
@@ -116,21 +115,6 @@ static void where_it_is_faster(struct player *p) {
         .collective = rows[i].collective, .seed = p->seed, .count = rows[i].block / sizeof(int32_t)};
     exchange(p, c, p->ranks >= rows[i].from && p->ranks <= rows[i].to ? 1 : SIZE_MAX);
     if (p->stage->failures > 0) wrong(p, "row %zu", i);
-  }
-}
-
-/* Many ranks that share CPUs read what a root scatters, until the rings to them are worth their memory. Then the rings get longer
- * step by step, and soon hold the messages. */
-static void until_rings_are_long(struct player *p) {
-  enum { STEPS = 2 /* from TU_STAGING_PART to LEAST */, LATEST = STEPS * (TU_STAGING_WRAPS + 1) };
-  p->comm->mover->populates = false; /* as in communicators other than the world */
-  try_all(p, true);
-  struct ref_case c = {.collective = TUTTI_SCATTER, .seed = p->seed, .ranks = p->ranks, .type = TUTTI_I32};
-  c.count = LEAST / sizeof(int32_t);
-  for (uint32_t i = 0; i <= LATEST && p->stage->failures == 0; i++) {
-    if (i <= TU_STAGING_WRAPS || i == LATEST) exchange(p, c, i < TU_STAGING_WRAPS ? LEAST : SIZE_MAX);
-    else conform(p, &c, NULL);
-    if (p->stage->failures > 0) wrong(p, "call %u", i);
   }
 }
 
@@ -245,13 +229,6 @@ static void play(void (*run)(struct player *p)) {
 
 static void test_all_forms(void) { play(all_forms); }
 static void test_where_it_is_faster(void) { play(where_it_is_faster); }
-static void test_until_rings_are_long(void) {
-  enum { MUCH = 256 << 20 }; /* or there is no memory for rings that hold a message */
-  for (uint32_t ranks = 2; ranks <= 5; ranks++)
-    (void)troupe_perform(
-        (struct troupe){.run = until_rings_are_long, .ranks = ranks, .seed = seed, .slice_bytes = MUCH},
-        troupe_over_shm);
-}
 static void test_ranks_differ(void) { play(ranks_differ); }
 static void test_not_dumpable(void) { play(not_dumpable); }
 static void test_another_process(void) { play(another_process); }
@@ -280,7 +257,6 @@ static bool is_allowed(void) {
 int main(int argc, char **argv) {
   static const struct test tests[] = {{"all_forms", test_all_forms},
                                       {"where_it_is_faster", test_where_it_is_faster},
-                                      {"until_rings_are_long", test_until_rings_are_long},
                                       {"ranks_differ", test_ranks_differ},
                                       {"not_dumpable", test_not_dumpable},
                                       {"another_process", test_another_process},

@@ -19,13 +19,11 @@
 
 /* A message of fewer bytes that may be both lent and stored is lent, because its target may be in the cache of the receiver. */
 #define STORE_BYTES ((size_t)1 << 20)
-/* For is_read_faster: minimum number of ranks per CPU that are many, in the simulated world 2; how many ranks of a mesh are many;
- * minimum bytes of a message that one rank sends to few. */
+/* For least_read: minimum number of ranks per CPU that are many, in the simulated world 2; how many ranks of a mesh are many. */
 #ifndef TU_READ_SHARE
 #define TU_READ_SHARE 3u
 #endif
 #define READ_RANKS 4u
-#define READ_ALONE ((size_t)1 << 20)
 /* minimum bytes of a lent slice, unless it is the last slice of its message */
 #define LEND_SLICE ((size_t)64 << 10)
 /* maximum bytes of a slice that is lent or stored, because message lines count bytes in 32 bits */
@@ -67,16 +65,18 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
 
 static bool is_crowded(const struct tu_mover *m) { return m->share >= TU_READ_SHARE; }
 
-/* Returns the minimum bytes of a message that is read. */
+/* Returns the minimum bytes of a message that is read. `mesh`: the ranks have a CPU each, in a mesh; or they may have. */
 static size_t least_read(const struct tu_execution *e, bool mesh) {
-  const bool exchange = e->program->reading == TU_READING_EXCHANGE;
-  if (mesh && (exchange || e->mover->ranks >= READ_RANKS)) return TU_READ_BYTES * 2;
-  return TU_READ_BYTES * (exchange && is_crowded(e->mover) ? 2 : 4);
+  const struct tu_mover *m = e->mover;
+  switch (e->program->reading) {
+    case TU_READING_EXCHANGE: return TU_READ_BYTES * (mesh ? 2 : is_crowded(m) ? 3 : 6);
+    case TU_READING_PAIR: return TU_READ_BYTES * (is_crowded(m) ? 3 : mesh ? 4 : 6);
+    case TU_READING_SCATTER: return TU_READ_BYTES * (is_crowded(m) ? 4 : mesh && m->ranks >= READ_RANKS ? 2 : 16);
+    default: return SIZE_MAX;
+  }
 }
 
-bool tu_execution_may_read(const struct tu_execution *e) {
-  return e->program->reading && e->program->longest_bytes >= least_read(e, true);
-}
+bool tu_execution_may_read(const struct tu_execution *e) { return e->program->longest_bytes >= least_read(e, true); }
 
 /* Returns true if lines take long to a rank to which this one sends, but are overwritten fast, as in Intel's meshes. Lines that
  * take no time are overwritten fast, too, but those are best staged. Where ranks share CPUs, lines also take long to a rank that
@@ -103,27 +103,14 @@ static const struct tu_staging *staging_of(const struct tu_execution *e, const s
 }
 
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
- * but by both ranks at once: in a mesh, where staging is slow; and where ranks share CPUs, so that they take turns, if it is
- * long for a ring. Where many do, exchanges are always read, and of one rank's messages also those that are longer than the part
- * of the ring that is in use. In a mesh, of one rank's messages those to many, or long ones: the receivers copy at the same
- * time, without that rank. docs/DECISIONS.md has the figures. */
+ * but by both ranks at once: in a mesh, where staging is slow; and where ranks share CPUs, so that they take turns. In a mesh,
+ * many ranks read no exchange that the caches cannot hold. docs/DECISIONS.md has the figures. */
 static bool is_read_faster(const struct tu_execution *e, const struct tu_instruction *ins) {
-  const size_t bytes = ins->bytes;
-  if (!e->program->reading || bytes < least_read(e, true)) return false;
-  const struct tu_mover *m = e->mover;
-  const bool mesh = is_mesh(e), many = m->ranks >= READ_RANKS;
-  if (bytes < least_read(e, mesh)) return false;
-  switch (e->program->reading) {
-    case TU_READING_EXCHANGE:
-    case TU_READING_PAIR:
-      if (m->share > 1) return is_crowded(m) || bytes > m->shape.ring_bytes / 4;
-      return mesh && (!many || caches_hold(e));
-    case TU_READING_SCATTER:
-      if (m->share > 1)
-        return bytes >= m->shape.ring_bytes || (is_crowded(m) && !tu_staging_holds(staging_of(e, ins), bytes));
-      return mesh && (many || bytes >= READ_ALONE);
-    default: return false;
-  }
+  if (ins->bytes < least_read(e, true)) return false;
+  const bool mesh = is_mesh(e);
+  if (ins->bytes < least_read(e, mesh)) return false;
+  if (e->mover->share > 1) return true;
+  return mesh && (e->program->reading != TU_READING_EXCHANGE || e->mover->ranks < READ_RANKS || caches_hold(e));
 }
 
 /* Returns true if the message should be staged so that this rank measures again how it overwrites lines. */
@@ -277,9 +264,6 @@ void tu_send_publish(struct tu_execution *e, uint32_t instruction, size_t bytes)
   if (staged && ins->cast != TU_NO_CAST) tu_cast_fill(e->program->cast, progress->segment_offset, bytes);
   if (tu_is_lent(progress))
     progress->segment_offset = lent_from(e, ins, (enum tu_way)progress->way, m->sender->remote) + progress->done;
-  /* Ranks with a CPU each do not count it: must_measure asks whether the ring itself has wrapped. */
-  if (last && progress->way == TU_WAY_READ && e->program->reading == TU_READING_SCATTER && is_crowded(e->mover))
-    tu_staging_miss(&m->sender->staging, ins->bytes);
   for (uint32_t i = 0; i < ins->message_count; i++) {
     struct tu_sender *s = m[i].sender;
     if (staged && ins->cast == TU_NO_CAST) tu_staging_fill(&s->staging, progress->segment_offset, bytes);

@@ -145,7 +145,7 @@ struct tu_staging {
       outgrown; /* set to true once limit is above made, and once the ring has wrapped TU_STAGING_WRAPS times, if it grows */
   bool grows;     /* true: the ring may be replaced by a longer one */
   bool full;      /* a piece has found no room in the part in use */
-  uint32_t wraps; /* how often the part in use has wrapped, or would have (tu_staging_miss) */
+  uint32_t wraps; /* how often the part in use has wrapped */
 };
 
 /* Number of wraps after which the part in use is doubled, and after which a ring is replaced by a longer one: its channel is
@@ -192,17 +192,6 @@ static inline bool tu_staging_is_full(struct tu_staging *s) {
 static inline void tu_staging_wrap(struct tu_staging *s) {
   s->at = 0;
   if (++s->wraps >= TU_STAGING_WRAPS && s->limit == s->bytes && s->grows) *s->outgrown = true;
-}
-
-/* Returns true if a whole message fits into the part in use; or into the ring, and the channel is busy enough for a longer
- * part. */
-static inline bool tu_staging_holds(const struct tu_staging *s, size_t bytes) {
-  return bytes <= s->limit || (bytes <= s->bytes && s->wraps >= TU_STAGING_WRAPS);
-}
-
-/* Counts a message that was not staged because the part in use is too short for it, as if it had filled that part. */
-static inline void tu_staging_miss(struct tu_staging *s, size_t bytes) {
-  if (bytes > s->limit && bytes <= s->bytes) s->wraps++;
 }
 
 /* Makes the part in use long enough for bytes up to `end`. */
