@@ -116,7 +116,7 @@ else()
   target_compile_options(world_copy PRIVATE -include ${world}/points.h -Wno-attributes)
   # Rings between hosts that programs of the world can fill, and messages that are long enough to be lent.
   target_compile_definitions(world_copy PRIVATE TU_OFI_SLOTS=4 TU_OFI_SLOT_BYTES=1024 TU_LENT_BYTES_MIN=64
-    "TU_DIRECT_BYTES=world_direct_bytes()" "TU_READ_BYTES=(world_direct_bytes()/4)" TU_READ_SHARE=2
+    "TU_DIRECT_BYTES=world_direct_bytes()" "TU_READ_BYTES=(world_direct_bytes()/8)" TU_READ_SHARE=2
     TU_ONE_WAY_BYTES=TU_LINE_BYTES "TU_STAGING_PART=(2*TU_LINE_BYTES)" TU_POPULATED_RANKS=2)
   target_link_libraries(world_copy PRIVATE tutti_flags m EXPAT::EXPAT PkgConfig::HWLOC PkgConfig::YAML PkgConfig::SODIUM)
   # clang-tidy must read the commands of the library itself, which has the same files.

@@ -11,9 +11,9 @@
 #include "engine/program.h"
 #include "transport/peer_memory.h"
 
-/* Minimum bytes of a message that is read: CROWDED: of an exchange, with many ranks per CPU; LEAST: of a scatter; SHARED: of an
- * exchange, with two ranks per CPU. COUNT: items of 4 bytes of a block. */
-enum { CROWDED = 3 * TU_READ_BYTES, LEAST = 4 * TU_READ_BYTES, SHARED = 6 * TU_READ_BYTES, COUNT = 70000 };
+/* Minimum bytes of a message that is read. SHARED, CROWDED: with two ranks per CPU, and with more. LEAST: in a mesh, of an
+ * allgather of two ranks. COUNT: items of 4 bytes of a block. */
+enum { LEAST = 4 * TU_READ_BYTES, CROWDED = 8 * TU_READ_BYTES, SHARED = 16 * TU_READ_BYTES, COUNT = 140000 };
 
 static bool is_read(const struct tu_execution *e, uint32_t i) { return e->progress[i].way == TU_WAY_READ; }
 
@@ -102,9 +102,9 @@ static void where_it_is_faster(struct player *p) {
       {TUTTI_SCATTER, 1, true, true, LEAST, 4, 9},          {TUTTI_SCATTER, 1, true, true, LEAST / 2, 4, 9},
       {TUTTI_SCATTER, 1, true, true, 1 << 20, 2, 9},        {TUTTI_SCATTER, 1, true, true, (1 << 20) - 4, 4, 9},
       {TUTTI_SCATTER, 2, false, false, 1 << 20, 2, 9},      {TUTTI_SCATTER, 2, true, true, (1 << 20) - 4, 9, 9},
-      {TUTTI_SCATTER, 3, false, false, LEAST, 2, 9},        {TUTTI_SCATTER, 3, true, true, LEAST, 2, 9},
-      {TUTTI_SCATTER, 3, true, true, LEAST - 4, 9, 9},      {TUTTI_SCATTER, 3, true, true, 4 << 20, 2, 9},
-      {TUTTI_GATHER, 3, true, true, LEAST, 9, 9},           {TUTTI_BROADCAST, 3, true, true, LEAST, 9, 9},
+      {TUTTI_SCATTER, 3, false, false, CROWDED, 2, 9},      {TUTTI_SCATTER, 3, true, true, CROWDED, 2, 9},
+      {TUTTI_SCATTER, 3, true, true, CROWDED - 4, 9, 9},    {TUTTI_SCATTER, 3, true, true, 4 << 20, 2, 9},
+      {TUTTI_GATHER, 3, true, true, CROWDED, 9, 9},         {TUTTI_BROADCAST, 3, true, true, CROWDED, 9, 9},
       {TUTTI_GATHER, 1, true, true, LEAST, 9, 9},           {TUTTI_BROADCAST, 1, true, true, LEAST, 9, 9},
   };
   try_all(p, true);
@@ -122,8 +122,8 @@ static void where_it_is_faster(struct player *p) {
  * on the fast path. */
 static void ranks_differ(struct player *p) {
   enum { CALLS = 3, APART = 16 };
-  const size_t longest = LEAST / sizeof(uint32_t);
-  uint32_t *in = calloc(p->ranks + 1, LEAST), *results = calloc(p->ranks + 1, LEAST);
+  const size_t longest = CROWDED / sizeof(uint32_t);
+  uint32_t *in = calloc(p->ranks + 1, CROWDED), *results = calloc(p->ranks + 1, CROWDED);
   if (!in || !results) abort();
   try_all(p, true);
   for (size_t count = longest / 4; count <= longest; count *= 2)
@@ -149,9 +149,9 @@ static void ranks_differ(struct player *p) {
 static void not_dumpable(struct player *p) {
   const struct ref_case c = {.collective = TUTTI_ALLTOALL, .seed = p->seed};
   try_all(p, true);
-  exchange(p, c, LEAST);
+  exchange(p, c, CROWDED);
   if (p->rank == 1 && prctl(PR_SET_DUMPABLE, 0) != 0) wrong(p, "prctl(PR_SET_DUMPABLE) failed");
-  exchange(p, c, p->rank != 1 ? LEAST : SIZE_MAX);
+  exchange(p, c, p->rank != 1 ? CROWDED : SIZE_MAX);
 }
 
 /* In another PID namespace, the number of a rank may be that of another process, whose memory is then found to be another. */
@@ -170,7 +170,7 @@ static void another_process(struct player *p) {
 /* A page in the middle of what rank 0 sends to rank 1, which no process can read: a mistake of the program, which ends the
  * call. Other ranks may have ended theirs before. */
 static void a_hole(struct player *p) {
-  const size_t page = 65536, block = LEAST + 2 * page, bytes = p->ranks * block;
+  const size_t page = 65536, block = CROWDED + 2 * page, bytes = p->ranks * block;
   unsigned char *in = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
                 *out = calloc(1, bytes);
   if (in == MAP_FAILED || !out) abort();

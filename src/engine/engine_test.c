@@ -400,6 +400,7 @@ static void long_messages(void) {
     for (uint32_t k = 0; k < BLOCKS_MAX; k++) g->class_count[k] = ITEMS;
     g->arithmetic = (struct tu_arithmetic){.type = TUTTI_I64, .op = TUTTI_SUM};
     open_world(g, SEGMENT);
+    g->movers[1]->target_fills.slow = false; /* or nothing is measured on CPUs of AMD */
     for (uint32_t rank = 0; rank < 2; rank++) prepare(g, 0, rank);
     CHECK(play(g, &seed), "%s: the first call is stuck", rows[i].what);
     prepare(g, 1, 0);

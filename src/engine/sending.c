@@ -65,24 +65,25 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
 
 static bool is_crowded(const struct tu_mover *m) { return m->share >= TU_READ_SHARE; }
 
-/* Returns the minimum bytes of a message that is read. `mesh`: the ranks have a CPU each, in a mesh; or they may have. */
-static size_t least_read(const struct tu_execution *e, bool mesh) {
+/* Returns the minimum bytes of a message that is read: where ranks share CPUs, or in a mesh. */
+static size_t least_read(const struct tu_execution *e) {
   const struct tu_mover *m = e->mover;
+  const size_t shared = is_crowded(m) ? TU_READ_BYTES * 8 : TU_READ_BYTES * 16;
   switch (e->program->reading) {
-    case TU_READING_EXCHANGE: return TU_READ_BYTES * (mesh ? 2 : is_crowded(m) ? 3 : 6);
-    case TU_READING_PAIR: return TU_READ_BYTES * (is_crowded(m) ? 3 : mesh ? 4 : 6);
-    case TU_READING_SCATTER: return TU_READ_BYTES * (is_crowded(m) ? 4 : mesh && m->ranks >= READ_RANKS ? 2 : 16);
+    case TU_READING_EXCHANGE: return m->share > 1 ? shared : TU_READ_BYTES * 2;
+    case TU_READING_PAIR: return m->share > 1 ? shared : TU_READ_BYTES * 4;
+    case TU_READING_SCATTER: return m->share > 1 || m->ranks < READ_RANKS ? shared : TU_READ_BYTES * 2;
     default: return SIZE_MAX;
   }
 }
 
-bool tu_execution_may_read(const struct tu_execution *e) { return e->program->longest_bytes >= least_read(e, true); }
+bool tu_execution_may_read(const struct tu_execution *e) { return e->program->longest_bytes >= least_read(e); }
 
 /* Returns true if lines take long to a rank to which this one sends, but are overwritten fast, as in Intel's meshes. Lines that
- * take no time are overwritten fast, too, but those are best staged. Where ranks share CPUs, lines also take long to a rank that
- * has waited for its turn, which proves nothing. */
+ * take no time are overwritten fast, too, but those are best staged. Not where ranks share CPUs: lines also take long to a rank
+ * that has waited for its turn, which proves nothing. */
 static bool is_mesh(const struct tu_execution *e) {
-  if (e->mover->share > 1 || !tu_fills_fast(&e->mover->fills)) return false;
+  if (!tu_fills_fast(&e->mover->fills)) return false;
   for (uint32_t i = 0; i < e->program->ring_count; i++) {
     const struct tu_sender *s = e->program->rings[i].sender;
     if (s && tu_sender_far(s)) return true;
@@ -106,11 +107,9 @@ static const struct tu_staging *staging_of(const struct tu_execution *e, const s
  * but by both ranks at once: in a mesh, where staging is slow; and where ranks share CPUs, so that they take turns. In a mesh,
  * many ranks read no exchange that the caches cannot hold. docs/DECISIONS.md has the figures. */
 static bool is_read_faster(const struct tu_execution *e, const struct tu_instruction *ins) {
-  if (ins->bytes < least_read(e, true)) return false;
-  const bool mesh = is_mesh(e);
-  if (ins->bytes < least_read(e, mesh)) return false;
+  if (ins->bytes < least_read(e)) return false;
   if (e->mover->share > 1) return true;
-  return mesh && (e->program->reading != TU_READING_EXCHANGE || e->mover->ranks < READ_RANKS || caches_hold(e));
+  return is_mesh(e) && (e->program->reading != TU_READING_EXCHANGE || e->mover->ranks < READ_RANKS || caches_hold(e));
 }
 
 /* Returns true if the message should be staged so that this rank measures again how it overwrites lines. */

@@ -92,6 +92,14 @@ uint32_t tu_cpus_share(const struct tu_cpus *const ranks[], uint32_t count) {
   return (uint32_t)tu_max(share, share_of(&all, ranks, count));
 }
 
+bool tu_cpus_are_amd(void) {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 uint32_t tu_cpus_share_alike(uint32_t count) {
   struct tu_cpus mine;
   uint32_t cpus = tu_cpus_mine(&mine);

@@ -25,6 +25,9 @@ uint32_t tu_cpus_quota(const char *root);
  * by sysconf, which counts all such caches of the socket on some processors of AMD. `root` as above. */
 size_t tu_cpus_cache(const char *root);
 
+/* Returns true if the CPUs are AMD's, whose cores have a last-level cache for every few of them. */
+bool tu_cpus_are_amd(void);
+
 /* Returns the maximum number of ranks per CPU: 1 if each rank can have a CPU of its own. The function considers the CPU
  * set of each rank, and the union of these sets. For each set it counts the ranks that may use no CPU outside of the
  * set, and divides this number by the number of CPUs in the set, rounded up. It returns the largest result. This is

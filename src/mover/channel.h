@@ -368,6 +368,7 @@ static inline bool tu_sender_far(const struct tu_sender *s) {
  * that takes several times as long as writing past the caches; within one large cache (Intel's meshes) it is faster. All 0 at
  * first: slow, and not measured yet. */
 struct tu_fills {
+  bool slow; /* true: it is slow, whatever is measured (tu_cpus_are_amd) */
   bool fast;
   bool measured; /* this rank has made a measurement that agrees with `fast` */
   uint8_t score; /* of measurements: at TU_FILLS_SURE it becomes fast, at 0 slow */
@@ -381,6 +382,7 @@ struct tu_fills {
 
 /* Returns true if overwriting is fast. If this rank has not measured it, first takes over what another one has found. */
 static inline bool tu_fills_fast(struct tu_fills *f) {
+  if (f->slow) return false;
   const bool found = !f->measured && f->found ? atomic_load_explicit(f->found, memory_order_relaxed) != 0 : f->fast;
   if (found != f->fast) {
     f->fast = found;
@@ -404,6 +406,7 @@ static inline unsigned char *tu_fills_place(const struct tu_staging *ring, unsig
 /* Returns true if a slice of TU_STREAM_BYTES or more for a far rank should be written past the caches. Measures now and then: by
  * overwriting TU_STREAM_BYTES bytes at `place`, where the slice will be written; NULL: not now. */
 static inline bool tu_fills_past(struct tu_fills *f, unsigned char *place) {
+  if (f->slow) return true;
   if (f->left > 0) f->left--;
   else if (place) tu_fills_note(f, tu_fills_time(place));
   return !tu_fills_fast(f);

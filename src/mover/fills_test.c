@@ -86,6 +86,11 @@ static void test_when(void) {
     CHECK(!tu_fills_past(&f, slice) && f.left == left && slice[0] == 1, "%u slices left", f.left);
   (void)tu_fills_past(&f, slice);
   CHECK(slice[0] == 0, "not measured again");
+  _Atomic uint32_t found = 1; /* by ranks that measure */
+  f = (struct tu_fills){.slow = true, .fast = true, .found = &found};
+  memset(slice, 1, sizeof slice);
+  CHECK(tu_fills_past(&f, slice) && !tu_fills_fast(&f) && slice[0] == 1,
+        "measured, or fast, though it is known to be slow");
 }
 
 /* A ring counts its wraps, whether it may grow or not. */

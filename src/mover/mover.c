@@ -86,6 +86,7 @@ tutti_err tu_mover_create(struct tu_transport *t, const uint32_t members[], uint
   m->cache_bytes = cache_bytes();
   m->past_bytes = past_bytes(m->cache_bytes, t->ranks);
   m->fills.found = &tu_transport_head(t, 0)->fills_fast;
+  m->fills.slow = m->target_fills.slow = tu_cpus_are_amd();
   m->populates = comm_id == TU_WORLD_ID && ranks <= TU_POPULATED_RANKS;
   tutti_err err = tu_control_open(&m->control, t, members, ranks, rank, comm_id, shape, error);
   if (err == TUTTI_OK) *mover = m;
