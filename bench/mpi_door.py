@@ -1,10 +1,10 @@
 """mpi_door.py: runs bench/mpi_door_bench.c with and without the door of tutti in turns, and judges the times (tools/bench-mpi).
 
 In each round, and for each MPI and number of ranks, two jobs are started: one with the door, one without. Both get memory that
-has not been used for long (tools/bench_pages.py), and wait, without use of CPU time, for the cells that they measure. Each cell is measured by one job, twice by the other, and again by the first,
-so that both see the same machine, and neither gains by its place; the job that is first alternates. The time of a round is
-the mean of both. A speed-up is the time without the door / the time with it, in the same round. A round
-during which the latency of a cache line changed is dropped and repeated."""
+has not been used for long (tools/bench_pages.py), and wait, without use of CPU time, for the cells that they measure. Each cell
+is measured by one job, twice by the other, and again by the first, so that both see the same machine, and neither gains by its
+place; the job that is first alternates. The time of a round is the mean of both. A speed-up is the time without the door / the
+time with it, in the same round. A round during which the latency of a cache line changed is dropped and repeated."""
 import contextlib
 import json
 import math

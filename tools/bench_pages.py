@@ -12,9 +12,9 @@ CPU_BYTES = 1 << 30  # more than the kernel keeps for a CPU
 PART = 4  # at most so much of the memory that is available
 
 
-def ballast_bytes(cpus, available_bytes):
+def ballast_bytes(cpus, available_bytes, most_bytes=CPU_BYTES):
     """Returns the bytes to take on each CPU."""
-    return min(CPU_BYTES, available_bytes // PART // max(cpus, 1)) // mmap.PAGESIZE * mmap.PAGESIZE
+    return min(most_bytes, available_bytes // PART // cpus) // mmap.PAGESIZE * mmap.PAGESIZE
 
 
 def available_bytes():
@@ -23,11 +23,11 @@ def available_bytes():
 
 
 @contextlib.contextmanager
-def fresh():
+def fresh(most_bytes=CPU_BYTES):
     """Takes, on each CPU, the pages that the kernel would hand out first, until the body ends. Programs that start in the body
-    get pages that have not been used for long."""
+    get pages that have not been used for long. most_bytes: most that is taken on a CPU."""
     cpus = os.sched_getaffinity(0)
-    size = ballast_bytes(len(cpus), available_bytes())
+    size = ballast_bytes(len(cpus), available_bytes(), most_bytes)
     with contextlib.ExitStack() as taken:
         try:
             for cpu in cpus:

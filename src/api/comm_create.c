@@ -43,10 +43,10 @@
 
 /* Default sizes in bytes of a channel's ring buffer, and of its slots (longest slice of a message). With many pairs of
  * ranks the sizes are smaller. A ring buffer is long for this reason: when the sender writes a cache line again, the
- * line has already left the reader's cache. Taking it from the reader's cache would be slower. Where many ranks share a CPU, the
- * reader's cache is mostly the sender's, and all rings should stay in it. A rank has only one ring for
- * slices that several ranks read, so this one stays long: on 16 ranks with a core each, broadcasts of 64 KiB to 4 MiB take 0.5
- * to 0.65 of the time that they take through 64 KiB. */
+ * line has already left the reader's cache. Taking it from the reader's cache would be slower. Where many ranks share a
+ * CPU, the reader's cache is mostly the sender's, and all rings should stay in it. A rank has only one ring for slices that
+ * several ranks read, so this one stays long: on 16 ranks with a core each, broadcasts of 64 KiB to 4 MiB take 0.5 to 0.65 of
+ * the time that they take through 64 KiB. */
 static const struct {
   uint32_t ranks, share; /* maximum number of ranks, and of ranks per CPU, to which this row applies */
   uint32_t ring_bytes, slot_bytes, cast_ring_bytes, cast_slot_bytes;
