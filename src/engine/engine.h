@@ -89,8 +89,8 @@ struct tu_execution {
   /* offsets of IN, OUT and TMP in the shared memory segment; 0: other ranks do not map this memory, or the buffer is
    * pointed (program.h) */
   uint64_t segment_offsets[3];
-  bool readable
-      [3]; /* IN, OUT and TMP: true: in this run, the kernel has found both ends of the buffer (peer_memory.h) */
+  /* IN, OUT and TMP: true: in this run, the kernel has found both ends of the buffer (peer_memory.h) */
+  bool readable[3];
   size_t direct_bytes; /* messages shorter than this never use rendezvous (get or put) */
   enum tu_past past;   /* which targets of the current slice get non-temporal stores */
   /* [ring_count]: ticket (position in the channel's order of messages) of the program's first message on each

@@ -63,17 +63,15 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
   return e->base[ins->source.buffer] + ins->source.offset;
 }
 
-static bool is_crowded(const struct tu_mover *m) { return m->share >= TU_READ_SHARE; }
-
 /* Returns the minimum bytes of a message that is read: where ranks share CPUs, or in a mesh. */
 static size_t least_read(const struct tu_execution *e) {
   const struct tu_mover *m = e->mover;
-  const size_t shared = is_crowded(m) ? TU_READ_BYTES * 8 : TU_READ_BYTES * 16;
+  if (e->program->reading == TU_READING_NONE) return SIZE_MAX;
+  if (m->share > 1) return TU_READ_BYTES * (m->share >= TU_READ_SHARE ? 8 : 16);
   switch (e->program->reading) {
-    case TU_READING_EXCHANGE: return m->share > 1 ? shared : TU_READ_BYTES * 2;
-    case TU_READING_PAIR: return m->share > 1 ? shared : TU_READ_BYTES * 4;
-    case TU_READING_SCATTER: return m->share > 1 || m->ranks < READ_RANKS ? shared : TU_READ_BYTES * 2;
-    default: return SIZE_MAX;
+    case TU_READING_EXCHANGE: return TU_READ_BYTES * 2;
+    case TU_READING_PAIR: return TU_READ_BYTES * 4;
+    default: return TU_READ_BYTES * (m->ranks >= READ_RANKS ? 2 : 16);
   }
 }
 
