@@ -13,7 +13,7 @@
  *   rank 0 as the root.
  * - COLLECTIVE: also split: MPI_Comm_split, SPLIT_CALLS broadcasts of BYTES on the new communicator, and MPI_Comm_free.
  * - BYTES: of the buffer of a rank in allreduce, reduce, broadcast, scan and split; of the blocks of all ranks otherwise.
- * - US: time of a call in us, median of up to 3 loops, each with at least one call of each root. Roots rotate, and every
+ * - US: time of a call in us, median of 3 loops, each with at least one call of each root. Roots rotate, and every
  *   second scan is over the ranks in reverse order. Otherwise the first ranks run ahead, and the loop measures how fast they
  *   send.
  * Below SINGLE_BYTES, US is the time of a loop on the slowest rank. From there on, calls are timed one by one, from when the
@@ -341,18 +341,17 @@ static int calibrate(struct bench *b, double time_s) {
   }
 }
 
-/* Returns the time of a call in us. Each loop has at least one call of each root. */
+/* Returns the time of a call in us. Each loop has at least one call of each root, so long calls take longer than time_s. */
 static double measure_us(struct bench *b, double time_s) {
-  const int fit = calibrate(b, time_s), calls = fit < b->ranks ? b->ranks : fit;
-  const int loops = calls / b->ranks < LOOPS ? calls / b->ranks : LOOPS;
+  const int fit = calibrate(b, time_s) / LOOPS, calls = fit < b->ranks ? b->ranks : fit;
   double times[LOOPS];
-  for (int i = 0; i < loops; i++) {
-    const double time_us = time_calls(b, calls / loops) * 1e6 / (calls / loops);
+  for (int i = 0; i < LOOPS; i++) {
+    const double time_us = time_calls(b, calls) * 1e6 / calls;
     int at = i;
     for (; at > 0 && times[at - 1] > time_us; at--) times[at] = times[at - 1];
     times[at] = time_us;
   }
-  return times[(loops - 1) / 2];
+  return times[(LOOPS - 1) / 2];
 }
 
 /* ---- orders ---- */

@@ -37,6 +37,7 @@ static bool poll_straight(const struct tutti_comm *comm, struct tu_execution *e,
   switch (tu_execution_awaits_where(e, tu_core_watch.here)) {
     case TU_AWAITS_HERE: return false;
     case TU_AWAITS_AFAR: return tu_execution_poll_straight(e, POLLS_AFAR);
+    case TU_AWAITS_ROOT: return tu_execution_poll_straight(e, (uint32_t)tu_max(looks, tu_patience_turn_polls()));
     default: return tu_execution_poll_straight(e, looks);
   }
 }

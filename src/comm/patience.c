@@ -57,6 +57,11 @@
 #define POLLS_PER_CLOCK 8u    /* number of polls between two readings of the clock, while a rank polls by the clock */
 #define POLLS_PER_FOREIGN 32u /* number of polls between two calls of tutti_foreign.progress, which take about 100 ns */
 #define YIELDS_PER_FOREIGN 4u /* the same for yields: the first of them are for the other ranks */
+/* For tu_core_watch.turn_ns: length of the longest turn in which a rank has found nothing to do (a switch to it takes 1 us, in some
+ * virtual machines 8), number of turns over which it is averaged, and time of a poll on the fast path. In ns. */
+#define TURN_MAX_NS 8000u
+#define TURNS 8u
+#define POLL_NS 16u
 #define SPIN_NS 300000u
 /* The same if the job has several hosts. Each poll is then a system call, and a message takes longer than a wake-up. The
  * rank yields after each poll, so it need not notice other programs. */
@@ -78,6 +83,9 @@
  * doubled, up to the maximum, if it notices them again soon. */
 #define BUSY_MIN_NS 1000000u
 #define BUSY_MAX_NS 256000000u
+/* From this length of that time on, in ns, ranks that share CPUs leave that CPU. A thread of the kernel that works for some ms
+ * is over before they have moved. */
+#define BUSY_LASTING_NS 8000000u
 /* in a program that polls with tutti_test: minimum time between two checks for dead peers and time-outs, in ns */
 #define LOOK_NS 20000000u
 #define NS_PER_US 1000u
@@ -147,7 +155,7 @@ static void note_busy(const struct tutti_comm *comm, uint64_t now) {
   bool again = w->busy_ns > 0 && now < recent_until(w);
   w->busy_ns = again ? tu_min(2 * w->busy_ns, BUSY_MAX_NS) : BUSY_MIN_NS;
   be_busy(comm, now + w->busy_ns);
-  tu_places_note_busy(comm->transport, w->busy_until);
+  tu_places_note_busy(comm->transport, w->busy_until, comm->share == 1 || w->busy_ns >= BUSY_LASTING_NS);
 }
 
 static void note_quiet(const struct tutti_comm *comm) {
@@ -254,6 +262,17 @@ static void look_around(const struct tutti_comm *comm, uint64_t now) {
   w->here = tu_places_look(comm->transport, now, true, true);
 }
 
+static uint32_t count_here(void) { return (uint32_t)__builtin_popcountll(tu_core_watch.here); }
+
+/* Notes that a yield has taken that long: the other ranks of this CPU have had a turn each, and this one is switched to, too. */
+static void note_turns(uint64_t away_ns) {
+  struct tu_core_watch *w = &tu_core_watch;
+  w->turn_ns -= w->turn_ns / TURNS;
+  w->turn_ns += tu_min(away_ns / (count_here() + 1), TURN_MAX_NS) / TURNS;
+}
+
+uint32_t tu_patience_turn_polls(void) { return count_here() > 1 ? (uint32_t)(tu_core_watch.turn_ns / POLL_NS) : 0; }
+
 static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) {
   const struct tu_transport *t = comm->transport;
   /* again: the rank has only polled since its last yield. So the time since that yield shows whether another program
@@ -263,7 +282,9 @@ static void yield_core(const struct tutti_comm *comm, uint64_t now, bool again) 
   if (comm->patience.adapts) look_around(comm, now);
   tu_core_watch.yielded_at = now;
   sched_yield();
-  judge_yield(comm, end_rest(t));
+  const uint64_t ended = end_rest(t);
+  note_turns(ended - now);
+  judge_yield(comm, ended);
 }
 
 void tu_patience_sleep(struct tu_transport *t, uint32_t token, int ms) {

@@ -55,6 +55,8 @@ struct tu_core_watch {
   uint64_t yielded_at, others_worked, others_at;
   uint64_t placed_at; /* time when the thread last published its CPU before a yield, in ns */
   uint64_t here;      /* the ranks that shared its CPU then, as tu_places_look returns them */
+  uint64_t
+      turn_ns; /* about how long one of these ranks takes that only finds nothing to do, with the switch to it, in ns */
   /* what the kernel reported at asked_at: CPU time of the thread in us, and its numbers of involuntary (preempted) and
    * of voluntary (blocked) context switches */
   uint64_t cpu_us, preempted, blocked;
@@ -73,6 +75,9 @@ static inline uint32_t tu_patience_polls(const struct tutti_comm *comm) {
 static inline bool tu_patience_knows_neighbours(const struct tutti_comm *comm) {
   return comm->share > 1 && comm->patience.adapts && tu_core_watch.placed_at > 0;
 }
+/* Returns how often a rank should poll for a message of another CPU before it yields: for as long as the turn of another rank of
+ * its own CPU takes, which probably waits, too. 0 if only one other rank shares the CPU: that one goes on next. */
+uint32_t tu_patience_turn_polls(void);
 /* Returns the maximum duration of the next sleep of a wait, in ms. */
 int tu_patience_sleep_ms(const struct tutti_comm *comm, const struct tu_stall *stall);
 /* Called after an unsuccessful poll. Advances the library of tutti_options.foreign. Returns true if it is time to sleep.

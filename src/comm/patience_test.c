@@ -128,6 +128,29 @@ static void asks_before_each_sleep(void) {
   t->ops->close(t);
 }
 
+/* A rank that yields measures turns. They count if two other ranks share its CPU. */
+static void polls_for_a_turn(void) {
+  enum { YIELDS = 200, MOST = 500 };
+  static const uint64_t here[] = {0, 1 << 1, 1 << 1 | 1 << 5, UINT64_MAX - 1};
+  struct tu_transport *t;
+  struct tu_error error;
+  if (tu_loop_create(1, 0, &t, &error) != TUTTI_OK) abort();
+  const struct tutti_comm comm = {.ranks = 2, .transport = t, .share = 2, .patience = {.yields = UINT32_MAX}};
+  for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
+    struct tu_stall stall = {0};
+    tu_core_watch.here = here[i];
+    while (stall.yields < YIELDS) {
+      stall.since = 0;
+      (void)tu_patience_ends(&comm, &stall);
+    }
+    const uint32_t polls = tu_patience_turn_polls();
+    CHECK(i < 2 ? polls == 0 : polls <= MOST, "beside the ranks %llx: %u polls", (unsigned long long)here[i], polls);
+    CHECK(i != 2 || polls > 0, "a turn takes no time");
+  }
+  tu_core_watch.here = 0;
+  t->ops->close(t);
+}
+
 /* The first unsuccessful test does not look for dead peers, the second one does, and later ones do once per interval of
  * the clock. */
 static void who_tests_looks_by_the_clock(void) {
@@ -162,6 +185,7 @@ int main(int argc, char **argv) {
                                {"what_is_no_time_is_refused", what_is_no_time_is_refused},
                                {"polls_then_yields_then_sleeps", polls_then_yields_then_sleeps},
                                {"asks_before_each_sleep", asks_before_each_sleep},
+                               {"polls_for_a_turn", polls_for_a_turn},
                                {"who_tests_looks_by_the_clock", who_tests_looks_by_the_clock},
                                {"time_of_others_counts_less", time_of_others_counts_less}};
   unsetenv("TUTTI_SPIN_US");

@@ -9,9 +9,10 @@
 /* With each deal, this part of the work that was known before is forgotten. What ranks do in 5 ms alone is often chance, and in
  * long calls each root in turn has most for tens of ms. */
 #define FORGOTTEN_PART 32u
-/* One deal is better than another if the CPU with the most work has less of it, by at least this part of the time that has
- * passed. */
-#define GAIN_PART 32u
+/* Ranks change places if the CPU with the most work has less of it then: by at least this part of what it has, and by at least
+ * that part of the time that has passed. Ranks that do the same differ by 5 percent, and each change costs some 100 us. */
+#define WORK_PART 8u
+#define TIME_PART 32u
 
 /* Returns the CPU of this thread; CPUS if its number is not known, or too high for a cpu_set_t. */
 static uint32_t find_cpu(void) {
@@ -19,9 +20,9 @@ static uint32_t find_cpu(void) {
   return cpu < 0 ? CPUS : (uint32_t)tu_min((size_t)cpu, CPUS);
 }
 
-void tu_places_note_busy(const struct tu_transport *t, uint64_t until) {
+void tu_places_note_busy(const struct tu_transport *t, uint64_t until, bool lasting) {
   struct tu_slice_head *own = tu_transport_head(t, t->rank);
-  const uint32_t cpu = find_cpu();
+  const uint32_t cpu = lasting ? find_cpu() : CPUS;
   atomic_store_explicit(&own->busy_cpu, cpu < CPUS ? cpu + 1 : 0, memory_order_relaxed);
   atomic_store_explicit(&own->busy_until, until, memory_order_relaxed);
 }
@@ -93,9 +94,10 @@ void tu_places_deal(const uint64_t work[], uint64_t passed, uint32_t ranks, uint
   uint32_t in_turn[TU_SEEN_RANKS], by_work[TU_SEEN_RANKS];
   for (uint32_t r = 0; r < ranks; r++) in_turn[r] = r % cpus;
   deal_by_work(work, ranks, cpus, by_work);
-  const uint64_t best = find_most(work, by_work, ranks, cpus), least = passed / GAIN_PART;
-  if (find_most(work, in_turn, ranks, cpus) < best + least) memcpy(place, in_turn, ranks * sizeof *place);
-  else if (find_most(work, place, ranks, cpus) >= best + least) memcpy(place, by_work, ranks * sizeof *place);
+  const uint64_t best = find_most(work, by_work, ranks, cpus), much = tu_max(best / WORK_PART, passed / TIME_PART);
+  /* in turn again only if that loses little: or ranks at the limit would change places with each deal */
+  if (find_most(work, in_turn, ranks, cpus) <= best + much / 2) memcpy(place, in_turn, ranks * sizeof *place);
+  else if (find_most(work, place, ranks, cpus) > best + much) memcpy(place, by_work, ranks * sizeof *place);
 }
 
 uint32_t tu_places_own(const cpu_set_t *allowed, uint32_t place) {
@@ -138,18 +140,30 @@ static void deal_places(const struct tu_transport *t, uint64_t now, uint32_t cpu
     atomic_store_explicit(&tu_transport_head(t, r)->place, place[r] + 1, memory_order_relaxed);
 }
 
-/* Returns true if all other ranks wait, all may use the same CPUs as this one, and no other program uses one of them. */
-static bool have_places(const struct tu_transport *t, uint64_t now, const cpu_set_t *allowed,
-                        const uint32_t cost[CPU_SETSIZE]) {
+/* Returns true if ranks share CPUs, all may use the same ones as this rank, and no other program uses one of them. */
+static bool have_places(const struct tu_transport *t, const cpu_set_t *allowed, const uint32_t cost[CPU_SETSIZE]) {
   const uint64_t own = atomic_load_explicit(&tu_transport_head(t, t->rank)->allowed, memory_order_relaxed);
   if (t->ranks > TU_SEEN_RANKS || t->ranks <= (uint32_t)CPU_COUNT(allowed)) return false;
   for (uint32_t c = 0; c < CPUS; c++)
     if (cost[c] >= TU_BUSY_COST) return false;
-  for (uint32_t i = 1; i < t->ranks; i++) {
-    const struct tu_slice_head *head = head_after(t, i);
-    if (!waits_on(head, now) || atomic_load_explicit(&head->allowed, memory_order_relaxed) != own) return false;
-  }
+  for (uint32_t i = 1; i < t->ranks; i++)
+    if (atomic_load_explicit(&head_after(t, i)->allowed, memory_order_relaxed) != own) return false;
   return true;
+}
+
+static bool do_others_wait(const struct tu_transport *t, uint64_t now) {
+  for (uint32_t i = 1; i < t->ranks; i++)
+    if (!waits_on(head_after(t, i), now)) return false;
+  return true;
+}
+
+/* Returns the CPU where this rank should wait. It is on `cpu` now. */
+static uint32_t choose_cpu(const struct tu_transport *t, uint64_t now, uint32_t cpu, bool crowded,
+                           const cpu_set_t *allowed, const uint32_t cost[CPU_SETSIZE]) {
+  if (!crowded || !have_places(t, allowed, cost)) return tu_places_best(allowed, cost, cpu);
+  if (!do_others_wait(t, now)) return cpu; /* those that compute count, too, and it is not known where they are */
+  if (t->rank == 0) deal_places(t, now, (uint32_t)CPU_COUNT(allowed));
+  return tu_places_own(allowed, place_of(t, t->rank));
 }
 
 /* Moves this thread to `cpu`. `allowed` is its affinity, which it keeps. */
@@ -173,9 +187,7 @@ static uint32_t move_from(const struct tu_transport *t, uint64_t now, uint32_t c
   tu_places_costs(t, now, crowded, cost);
   if ((cost[cpu] == 0 && !crowded) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpu;
   atomic_store_explicit(&own->allowed, tu_hash(&allowed, sizeof allowed, TU_ALLOWED_SEED), memory_order_relaxed);
-  const bool placed = crowded && have_places(t, now, &allowed, cost);
-  if (placed && t->rank == 0) deal_places(t, now, (uint32_t)CPU_COUNT(&allowed));
-  const uint32_t best = placed ? tu_places_own(&allowed, place_of(t, t->rank)) : tu_places_best(&allowed, cost, cpu);
+  const uint32_t best = choose_cpu(t, now, cpu, crowded, &allowed, cost);
   if (best == cpu) return cpu;
   /* Before it moves, so that no other rank takes the same place meanwhile. */
   atomic_store_explicit(&own->cpu, best + 1, memory_order_relaxed);

@@ -24,8 +24,8 @@
 /* Publishes on which CPU this thread runs at the time `now` (ns). If another CPU has fewer waiting ranks, moves to it, unless
  * `may_move` is false. Returns which ranks wait on its CPU then: bit i: the rank that comes i ranks after this one.
  * crowded: ranks share CPUs. Then a CPU that other programs use, as one of the ranks has noticed, is worse than one with any
- * number of ranks. And if all ranks of the host wait, and may use the same CPUs, each moves to its place; the first of them
- * deals the places from time to time (tu_places_deal). */
+ * number of ranks. If there is no such CPU, and all ranks of the host may use the same ones, each moves to its place while all of
+ * them wait, and stays where it is otherwise; the first of them deals the places from time to time (tu_places_deal). */
 uint64_t tu_places_look(const struct tu_transport *t, uint64_t now, bool may_move, bool crowded);
 
 /* Deals `ranks` ranks to `cpus` CPUs, if ranks share CPUs and nothing else uses them. At most TU_SEEN_RANKS ranks, and fewer
@@ -38,8 +38,9 @@ void tu_places_deal(const uint64_t work[], uint64_t passed, uint32_t ranks, uint
 /* Returns the number of the CPU that is number `place` of `allowed`, counted from 0, and from 0 again after the last one. */
 uint32_t tu_places_own(const cpu_set_t *allowed, uint32_t place);
 
-/* Publishes that other programs use the CPU of this thread, until the time `until` (ns). */
-void tu_places_note_busy(const struct tu_transport *t, uint64_t until);
+/* Publishes that other programs use the CPU of this thread, until the time `until` (ns). lasting: they have done so for some
+ * time, so that ranks should leave that CPU. */
+void tu_places_note_busy(const struct tu_transport *t, uint64_t until, bool lasting);
 
 /* Adds 1 to the cost of a CPU for each other rank that waits there, and TU_BUSY_COST if other programs use it and `crowded` is
  * true. */

@@ -83,14 +83,24 @@ static void which_rank_gets_which_place(void) {
   const struct {
     const char *what;
     uint32_t ranks, cpus;
-    uint64_t passed, work[5];
-    uint32_t so_far[5], place[5];
+    uint64_t passed, work[8];
+    uint32_t so_far[8], place[8];
   } rows[] = {
       {"equal work", 4, 2, 100, {9, 9, 9, 9}, {0, 1, 0, 1}, {0, 1, 0, 1}},
       {"no work", 5, 3, 100, {0}, {2, 2, 2, 2, 2}, {0, 1, 2, 0, 1}},
       {"odd ranks have more", 4, 2, 160, {10, 30, 11, 31}, {0, 1, 0, 1}, {0, 1, 1, 0}},
       {"not much more", 4, 2, 160, {10, 12, 10, 13}, {0, 1, 0, 1}, {0, 1, 0, 1}},
-      {"the same, in less time", 4, 2, 60, {10, 12, 10, 13}, {0, 1, 0, 1}, {1, 1, 0, 0}},
+      {"the same, in less time", 4, 2, 60, {10, 12, 10, 13}, {0, 1, 0, 1}, {0, 1, 0, 1}},
+      {"ranks that do the same",
+       8,
+       2,
+       100,
+       {20, 22, 20, 19, 21, 21, 21, 20},
+       {0, 1, 0, 1, 0, 1, 0, 1},
+       {0, 1, 0, 1, 0, 1, 0, 1}},
+      {"a tenth more: in turn", 4, 2, 100, {40, 50, 40, 50}, {0, 1, 0, 1}, {0, 1, 0, 1}},
+      {"a tenth more: by work", 4, 2, 100, {40, 50, 40, 50}, {0, 0, 1, 1}, {0, 0, 1, 1}},
+      {"much more, but little in that time", 4, 2, 400, {5, 15, 5, 15}, {0, 1, 0, 1}, {0, 1, 0, 1}},
       {"good places are kept", 4, 2, 160, {30, 11, 31, 10}, {0, 0, 1, 1}, {0, 0, 1, 1}},
       {"also if others are a little better", 4, 2, 160, {30, 11, 33, 10}, {0, 0, 1, 1}, {0, 0, 1, 1}},
       {"in turn again", 4, 2, 160, {20, 22, 20, 20}, {0, 1, 1, 0}, {0, 1, 0, 1}},
@@ -98,7 +108,7 @@ static void which_rank_gets_which_place(void) {
       {"three CPUs", 5, 3, 100, {50, 10, 20, 60, 30}, {0, 1, 2, 0, 1}, {1, 1, 2, 0, 2}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    uint32_t place[5];
+    uint32_t place[8];
     memcpy(place, rows[i].so_far, sizeof place);
     tu_places_deal(rows[i].work, rows[i].passed, rows[i].ranks, rows[i].cpus, place);
     for (uint32_t r = 0; r < rows[i].ranks; r++)
@@ -188,6 +198,7 @@ static void ranks_that_share_cpus_take_their_places(void) {
       {"more of them there", true, true, {SECOND, FIRST, SECOND, FIRST}, 1, 1, 2, SECOND},
       {"each has a CPU", false, true, {FIRST, FIRST, SECOND, SECOND}, 1, 1, 2, FIRST},
       {"one computes", true, true, {FIRST, FIRST, SECOND, SECOND}, 0, 1, 2, FIRST},
+      {"one computes, nobody waits there", true, true, {SECOND, FIRST, FIRST, FIRST}, 0, 1, 2, FIRST},
       {"one is bound", true, true, {FIRST, FIRST, SECOND, SECOND}, 1, 3, 2, FIRST},
       {"other programs there", true, true, {FIRST, FIRST, SECOND, SECOND}, 1, 1, SECOND, FIRST},
       {"other programs here", true, true, {FIRST, FIRST, FIRST, SECOND}, 1, 1, FIRST, SECOND},
@@ -243,7 +254,7 @@ static void the_first_rank_deals(void) {
       {"odd ranks have more", 25, {55, 920, 55, 920}, {1, 1, 2, 2}},
       {"soon after that", 29, {59, 920, 59, 920}, {1, 1, 2, 2}},
       {"what they did before counts, too", 50, {60, 925, 60, 925}, {1, 1, 2, 2}},
-      {"equal work, not yet for long", 150, {160, 1025, 160, 1025}, {1, 1, 2, 2}},
+      {"equal work, not yet for long", 80, {90, 955, 90, 955}, {1, 1, 2, 2}},
       {"equal work", 650, {660, 1525, 660, 1525}, {1, 2, 1, 2}},
       {"even ranks have more", 875, {860, 1530, 890, 1527}, {2, 2, 1, 1}},
   };

@@ -546,7 +546,7 @@ static void slices_on_the_fast_path(void) {
 static void for_whom_the_fast_path_waits(void) {
   enum { ALL = 4, LONG = 512 };
   static const char *const names[] = {
-      [TU_AWAITS_HERE] = "here", [TU_AWAITS_AFAR] = "afar", [TU_AWAITS_OTHER] = "other"};
+      [TU_AWAITS_HERE] = "here", [TU_AWAITS_AFAR] = "afar", [TU_AWAITS_ROOT] = "root", [TU_AWAITS_OTHER] = "other"};
   static const struct {
     const char *what;
     tutti_collective collective;
@@ -568,7 +568,8 @@ static void for_whom_the_fast_path_waits(void) {
       {"no bytes", TUTTI_BARRIER, "direct", 0, 1 << 3, 1 << 3, 4, TU_AWAITS_AFAR},
       {"long messages", TUTTI_ALLGATHER, "direct", 0, 1 << 2, 1 << 2, LONG, TU_AWAITS_OTHER},
       {"the root is here", TUTTI_BROADCAST, "direct", 2, 1 << 2, 0, 4, TU_AWAITS_HERE},
-      {"the root is elsewhere", TUTTI_BROADCAST, "direct", 2, 1 << 1, 1 << 3, 4, TU_AWAITS_OTHER},
+      {"the root is elsewhere", TUTTI_BROADCAST, "direct", 2, 1 << 1, 1 << 3, 4, TU_AWAITS_ROOT},
+      {"the root is elsewhere, long message", TUTTI_BROADCAST, "direct", 2, 1 << 1, 1 << 3, LONG, TU_AWAITS_OTHER},
       {"more to send", TUTTI_SCAN, "chain", 2, 0, 0, 4, TU_AWAITS_OTHER},
       {"nothing more to send", TUTTI_SCAN, "chain", 3, 0, 0, 4, TU_AWAITS_AFAR},
       {"a neighbour here, more to send", TUTTI_SCAN, "chain", 2, 1 << 3, 0, 4, TU_AWAITS_HERE},

@@ -492,6 +492,14 @@ static bool sends_only(const struct tu_program *p) {
   return true;
 }
 
+static bool awaits_root(const struct tu_program *p, const struct tu_lowering *from) {
+  const struct tu_plan *plan = from->plan;
+  const struct tu_receiver *receiver =
+      p->instruction_count == 1 && p->message_count == 1 ? p->messages->receiver : NULL;
+  if (!receiver || (plan->collective != TUTTI_BROADCAST && plan->collective != TUTTI_SCATTER)) return false;
+  return receiver->peer == (from->peers ? from->peers[plan->root] : plan->root);
+}
+
 /* Returns the maximum bytes of a staged slice. */
 static size_t slot_bytes_of(const struct tu_program *p, const struct tu_channel_shape *shape) {
   if (!p->sends_only || p->point_to_point) return shape->slot_bytes;
@@ -536,6 +544,7 @@ static tutti_err lower(void *argument, struct tu_error *error) {
   if (!settle_messages(l)) return error->code;
   lower_onward(l);
   p->sends_only = sends_only(p);
+  p->awaits_root = awaits_root(p, from);
   p->slot_bytes = slot_bytes_of(p, &from->mover->shape);
   for (uint32_t i = 0; i < p->instruction_count; i++)
     p->targets_max = (uint32_t)tu_max(p->targets_max, targets_of(p, &p->instructions[i]));

@@ -136,6 +136,7 @@ struct tu_program {
   enum tu_reading reading;
   bool gathers;        /* true: one rank gets data of all others (gather, reduce) */
   bool sends_only;     /* true: no other rank sends it anything */
+  bool awaits_root;    /* true: it only receives one message, from the root of a broadcast or scatter */
   bool point_to_point; /* true: messages are matched by tag (send and recv) */
   bool from_any; /* true: receives from any rank; the channel in `messages` only stands for the one of the sender */
 };

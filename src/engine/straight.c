@@ -351,6 +351,7 @@ enum tu_awaits tu_execution_awaits_where(const struct tu_execution *e, uint64_t 
   const uint32_t count = e->program->instruction_count;
   uint64_t silent = here; /* the ranks of this CPU of which no message has come */
   if (count > SEARCHED || e->program->longest_bytes > SOON_BYTES) return TU_AWAITS_OTHER;
+  if (e->program->awaits_root) return bit_of(e, e->hops->ends->receiver->bell) & here ? TU_AWAITS_HERE : TU_AWAITS_ROOT;
   for (uint32_t i = 0; i < count; i++) {
     const struct tu_hop *hop = &e->hops[i];
     const bool sends = hop->end_count > 0 && hop->ends[0].sender;
