@@ -12,11 +12,12 @@
 /* Bytes of a block. A copy to several targets goes block by block, so that the block of the source stays in the
  * first-level cache until it has been copied to the last target. */
 enum { BLOCK_BYTES = 4096 };
-/* Copies of fewer bytes use the memcpy of the C library, which is as fast for them as the loops of this library. */
-enum { LOOP_BYTES = 512 };
+/* Copies of fewer bytes use the memcpy of the C library, which is as fast for them as the loops of this library; and so do those
+ * of LONG_BYTES and more. It copies these with a string instruction, which does not read the target first: up to twice as fast. */
+enum { LOOP_BYTES = 512, LONG_BYTES = 16 << 10 };
 
 void tu_copy_bytes(void *dst, const void *src, size_t bytes) {
-  size_t lines = bytes >= LOOP_BYTES ? bytes / TU_LINE_BYTES * TU_LINE_BYTES : 0;
+  size_t lines = bytes >= LOOP_BYTES && bytes < LONG_BYTES ? bytes / TU_LINE_BYTES * TU_LINE_BYTES : 0;
   if (lines) tu_kernels()->copy(dst, src, lines);
   if (bytes > lines) memcpy((char *)dst + lines, (const char *)src + lines, bytes - lines);
 }

@@ -63,11 +63,13 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
   return e->base[ins->source.buffer] + ins->source.offset;
 }
 
-/* Returns the minimum bytes of a message that is read: where ranks share CPUs, or in a mesh. */
+/* Returns the minimum bytes of a message that is read: where ranks share CPUs, between two ranks of AMD's CPUs, or in a mesh. */
 static size_t least_read(const struct tu_execution *e) {
   const struct tu_mover *m = e->mover;
   if (e->program->reading == TU_READING_NONE) return SIZE_MAX;
   if (m->share > 1) return TU_READ_BYTES * (m->share >= TU_READ_SHARE ? 8 : 16);
+  if (m->fills.slow)
+    return m->ranks > 2 ? SIZE_MAX : TU_READ_BYTES * (e->program->reading == TU_READING_EXCHANGE ? 32 : 64);
   switch (e->program->reading) {
     case TU_READING_EXCHANGE: return TU_READ_BYTES * 2;
     case TU_READING_PAIR: return TU_READ_BYTES * 4;
@@ -102,18 +104,19 @@ static const struct tu_staging *staging_of(const struct tu_execution *e, const s
 }
 
 /* Returns true if a message that the kernel copies from process to process is faster than a staged one, which is copied twice,
- * but by both ranks at once: in a mesh, where staging is slow; and where ranks share CPUs, so that they take turns. In a mesh,
- * many ranks read no exchange that the caches cannot hold. docs/DECISIONS.md has the figures. */
+ * but by both ranks at once: in a mesh, where staging is slow; where ranks share CPUs, so that they take turns; and if it is so
+ * long that the memory limits both. In a mesh, many ranks read no exchange that the caches cannot hold. docs/DECISIONS.md has the
+ * figures. */
 static bool is_read_faster(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->bytes < least_read(e)) return false;
-  if (e->mover->share > 1) return true;
+  if (e->mover->share > 1 || e->mover->fills.slow) return true;
   return is_mesh(e) && (e->program->reading != TU_READING_EXCHANGE || e->mover->ranks < READ_RANKS || caches_hold(e));
 }
 
 /* Returns true if the message should be staged so that this rank measures again how it overwrites lines. */
 static bool must_measure(const struct tu_execution *e, const struct tu_instruction *ins) {
   struct tu_fills *f = &e->mover->fills;
-  if (e->mover->share > 1) return false;
+  if (e->mover->share > 1 || f->slow) return false;
   if (f->left == 0) return staging_of(e, ins)->wraps > 0;
   f->left--;
   return false;
