@@ -13,7 +13,13 @@
 
 /* Minimum bytes of a message that is read. SHARED, CROWDED: with two ranks per CPU, and with more. LEAST: in a mesh, of an
  * allgather of two ranks. COUNT: items of 4 bytes of a block. */
-enum { LEAST = 4 * TU_READ_BYTES, CROWDED = 8 * TU_READ_BYTES, SHARED = 16 * TU_READ_BYTES, COUNT = 140000 };
+enum {
+  LEAST = 4 * TU_READ_BYTES,
+  CROWDED = 8 * TU_READ_BYTES,
+  SHARED = 16 * TU_READ_BYTES,
+  PAIR = 64 * TU_READ_BYTES,
+  COUNT = 140000
+};
 
 static bool is_read(const struct tu_execution *e, uint32_t i) { return e->progress[i].way == TU_WAY_READ; }
 
@@ -43,11 +49,14 @@ static void exchange(struct player *p, struct ref_case c, size_t least) {
             e->program->instructions[i].bytes, is_read(e, i) ? "" : " not");
 }
 
-/* A kind of machine. share: number of ranks per CPU; fast: overwriting lines is fast; far: lines take long to the others. */
-static void pretend(struct player *p, uint32_t share, bool fast, bool far) {
+/* How lines are overwritten; AMD: slowly, whatever is measured. */
+enum fills { SLOW, FAST, AMD };
+
+/* A kind of machine. share: number of ranks per CPU; far: lines take long to the others. */
+static void pretend(struct player *p, uint32_t share, enum fills fills, bool far) {
   struct tu_mover *m = p->comm->mover;
   m->share = share;
-  m->fills = (struct tu_fills){.fast = fast, .left = UINT32_MAX};
+  m->fills = (struct tu_fills){.slow = fills == AMD, .fast = fills == FAST, .left = UINT32_MAX};
   for (uint32_t i = 0; i < tu_mover_channels(m); i++) {
     struct tu_receiver *r = tu_mover_nth_receiver(m, i);
     if (!r || !r->credit) continue;
@@ -60,7 +69,7 @@ static void pretend(struct player *p, uint32_t share, bool fast, bool far) {
 
 /* Lets all ranks try to read the others' memory. */
 static void try_all(struct player *p, bool expected) {
-  pretend(p, 3, false, false);
+  pretend(p, 3, SLOW, false);
   p->comm->mover->cache_bytes = 0; /* not known */
   tu_peer_memory_try(p->transport);
   troupe_meet(p);
@@ -84,33 +93,66 @@ static void where_it_is_faster(struct player *p) {
   static const struct {
     tutti_collective collective;
     uint32_t share; /* of the machine */
-    bool fast, far;
+    enum fills fills;
+    bool far;
     size_t block;      /* bytes */
     uint32_t from, to; /* with so many ranks, messages are read */
   } rows[] = {
-      {TUTTI_ALLTOALL, 1, false, false, LEAST, 9, 9},       {TUTTI_ALLTOALL, 1, false, true, LEAST, 9, 9},
-      {TUTTI_ALLTOALL, 1, true, false, LEAST, 9, 9},        {TUTTI_ALLTOALL, 1, true, true, LEAST / 2, 2, 9},
-      {TUTTI_ALLTOALL, 1, true, true, LEAST / 2 - 4, 9, 9}, {TUTTI_ALLTOALL, 1, true, true, 32 << 20, 2, 3},
-      {TUTTI_ALLTOALL, 2, false, false, SHARED, 2, 9},      {TUTTI_ALLTOALL, 2, true, true, SHARED, 2, 9},
-      {TUTTI_ALLTOALL, 2, true, true, SHARED - 4, 9, 9},    {TUTTI_ALLTOALL, 2, true, true, 32 << 20, 2, 9},
-      {TUTTI_ALLTOALL, 3, false, false, CROWDED, 2, 9},     {TUTTI_ALLTOALL, 3, true, true, CROWDED, 2, 9},
-      {TUTTI_ALLTOALL, 3, true, true, CROWDED - 4, 9, 9},   {TUTTI_ALLTOALL, 3, true, false, 32 << 20, 2, 9},
-      {TUTTI_ALLGATHER, 1, false, false, LEAST, 9, 9},      {TUTTI_ALLGATHER, 1, true, true, LEAST, 2, 2},
-      {TUTTI_ALLGATHER, 1, true, true, LEAST - 4, 9, 9},    {TUTTI_ALLGATHER, 2, true, true, SHARED - 4, 9, 9},
-      {TUTTI_ALLGATHER, 2, false, false, SHARED, 2, 2},     {TUTTI_ALLGATHER, 3, true, true, CROWDED, 2, 2},
-      {TUTTI_ALLGATHER, 3, true, true, CROWDED - 4, 9, 9},  {TUTTI_ALLGATHER, 3, false, false, 32 << 20, 2, 2},
-      {TUTTI_SCATTER, 1, true, true, LEAST, 4, 9},          {TUTTI_SCATTER, 1, true, true, LEAST / 2, 4, 9},
-      {TUTTI_SCATTER, 1, true, true, 1 << 20, 2, 9},        {TUTTI_SCATTER, 1, true, true, (1 << 20) - 4, 4, 9},
-      {TUTTI_SCATTER, 2, false, false, 1 << 20, 2, 9},      {TUTTI_SCATTER, 2, true, true, (1 << 20) - 4, 9, 9},
-      {TUTTI_SCATTER, 3, false, false, CROWDED, 2, 9},      {TUTTI_SCATTER, 3, true, true, CROWDED, 2, 9},
-      {TUTTI_SCATTER, 3, true, true, CROWDED - 4, 9, 9},    {TUTTI_SCATTER, 3, true, true, 4 << 20, 2, 9},
-      {TUTTI_GATHER, 3, true, true, CROWDED, 9, 9},         {TUTTI_BROADCAST, 3, true, true, CROWDED, 9, 9},
-      {TUTTI_GATHER, 1, true, true, LEAST, 9, 9},           {TUTTI_BROADCAST, 1, true, true, LEAST, 9, 9},
+      {TUTTI_ALLTOALL, 1, SLOW, false, LEAST, 9, 9},
+      {TUTTI_ALLTOALL, 1, SLOW, true, LEAST, 9, 9},
+      {TUTTI_ALLTOALL, 1, FAST, false, LEAST, 9, 9},
+      {TUTTI_ALLTOALL, 1, FAST, true, LEAST / 2, 2, 9},
+      {TUTTI_ALLTOALL, 1, FAST, true, LEAST / 2 - 4, 9, 9},
+      {TUTTI_ALLTOALL, 1, FAST, true, 32 << 20, 2, 3},
+      {TUTTI_ALLTOALL, 2, SLOW, false, SHARED, 2, 9},
+      {TUTTI_ALLTOALL, 2, FAST, true, SHARED, 2, 9},
+      {TUTTI_ALLTOALL, 2, FAST, true, SHARED - 4, 9, 9},
+      {TUTTI_ALLTOALL, 2, FAST, true, 32 << 20, 2, 9},
+      {TUTTI_ALLTOALL, 3, SLOW, false, CROWDED, 2, 9},
+      {TUTTI_ALLTOALL, 3, FAST, true, CROWDED, 2, 9},
+      {TUTTI_ALLTOALL, 3, FAST, true, CROWDED - 4, 9, 9},
+      {TUTTI_ALLTOALL, 3, FAST, false, 32 << 20, 2, 9},
+      {TUTTI_ALLGATHER, 1, SLOW, false, LEAST, 9, 9},
+      {TUTTI_ALLGATHER, 1, FAST, true, LEAST, 2, 2},
+      {TUTTI_ALLGATHER, 1, FAST, true, LEAST - 4, 9, 9},
+      {TUTTI_ALLGATHER, 2, FAST, true, SHARED - 4, 9, 9},
+      {TUTTI_ALLGATHER, 2, SLOW, false, SHARED, 2, 2},
+      {TUTTI_ALLGATHER, 3, FAST, true, CROWDED, 2, 2},
+      {TUTTI_ALLGATHER, 3, FAST, true, CROWDED - 4, 9, 9},
+      {TUTTI_ALLGATHER, 3, SLOW, false, SHARED, 2, 9},
+      {TUTTI_SCATTER, 1, FAST, true, LEAST, 4, 9},
+      {TUTTI_SCATTER, 1, FAST, true, LEAST / 2, 4, 9},
+      {TUTTI_SCATTER, 1, FAST, true, 1 << 20, 2, 9},
+      {TUTTI_SCATTER, 1, FAST, true, (1 << 20) - 4, 4, 9},
+      {TUTTI_SCATTER, 2, SLOW, false, 1 << 20, 2, 9},
+      {TUTTI_SCATTER, 2, FAST, true, (1 << 20) - 4, 9, 9},
+      {TUTTI_SCATTER, 3, SLOW, false, CROWDED, 2, 9},
+      {TUTTI_SCATTER, 3, FAST, true, CROWDED, 2, 9},
+      {TUTTI_SCATTER, 3, FAST, true, CROWDED - 4, 9, 9},
+      {TUTTI_SCATTER, 3, FAST, true, 4 << 20, 2, 9},
+      {TUTTI_GATHER, 3, FAST, true, CROWDED, 9, 9},
+      {TUTTI_BROADCAST, 3, FAST, true, CROWDED, 9, 9},
+      {TUTTI_GATHER, 1, FAST, true, LEAST, 9, 9},
+      {TUTTI_BROADCAST, 1, FAST, true, LEAST, 9, 9},
+      {TUTTI_GATHER, 3, SLOW, false, SHARED, 2, 9},
+      {TUTTI_GATHER, 3, FAST, true, SHARED - 4, 9, 9},
+      {TUTTI_GATHER, 2, SLOW, false, 2 * SHARED, 2, 9},
+      {TUTTI_GATHER, 2, FAST, true, 2 * SHARED - 4, 9, 9},
+      {TUTTI_ALLGATHER, 2, FAST, true, 2 * SHARED, 2, 9},
+      {TUTTI_ALLGATHER, 2, FAST, true, 2 * SHARED - 4, 2, 2},
+      {TUTTI_ALLTOALL, 1, AMD, true, PAIR / 2, 2, 2},
+      {TUTTI_ALLTOALL, 1, AMD, false, PAIR / 2 - 4, 9, 9},
+      {TUTTI_ALLGATHER, 1, AMD, false, PAIR, 2, 2},
+      {TUTTI_ALLGATHER, 1, AMD, true, PAIR - 4, 9, 9},
+      {TUTTI_SCATTER, 1, AMD, true, PAIR, 2, 2},
+      {TUTTI_SCATTER, 1, AMD, true, PAIR - 4, 9, 9},
+      {TUTTI_GATHER, 1, AMD, true, PAIR, 9, 9},
+      {TUTTI_ALLTOALL, 3, AMD, true, CROWDED, 2, 9},
   };
   try_all(p, true);
   p->comm->mover->cache_bytes = CACHE;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0] && p->stage->failures == 0; i++) {
-    pretend(p, rows[i].share, rows[i].fast, rows[i].far);
+    pretend(p, rows[i].share, rows[i].fills, rows[i].far);
     const struct ref_case c = {
         .collective = rows[i].collective, .seed = p->seed, .count = rows[i].block / sizeof(int32_t)};
     exchange(p, c, p->ranks >= rows[i].from && p->ranks <= rows[i].to ? 1 : SIZE_MAX);
@@ -130,7 +172,7 @@ static void ranks_differ(struct player *p) {
     for (uint32_t i = 0; i < CALLS * p->ranks && p->stage->failures == 0; i++) {
       const uint32_t who = i / CALLS;
       uint32_t *out = results + (size_t)who * APART; /* so that the first call of each rank repeats none */
-      pretend(p, p->ranks > 2 ? 3 : 1, who == p->rank, true);
+      pretend(p, p->ranks > 2 ? 3 : 1, who == p->rank ? FAST : SLOW, true);
       for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t k = 0; k < count; k++) in[r * count + k] = (uint32_t)k + (p->rank << 8) + r + i;
       if (!good(p, tutti_alltoall(p->comm, in, out, count, TUTTI_U32), "alltoall")) break;

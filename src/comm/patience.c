@@ -57,8 +57,8 @@
 #define POLLS_PER_CLOCK 8u    /* number of polls between two readings of the clock, while a rank polls by the clock */
 #define POLLS_PER_FOREIGN 32u /* number of polls between two calls of tutti_foreign.progress, which take about 100 ns */
 #define YIELDS_PER_FOREIGN 4u /* the same for yields: the first of them are for the other ranks */
-/* For tu_core_watch.turn_ns: length of the longest turn in which a rank has found nothing to do (a switch to it takes 1 us, in some
- * virtual machines 8), number of turns over which it is averaged, and time of a poll on the fast path. In ns. */
+/* For tu_core_watch.turn_ns: longest turn in which a rank has found nothing to do (a switch to it takes 1 us, in some virtual
+ * machines 8), number of turns over which it is averaged, and time of a poll on the fast path. In ns. */
 #define TURN_MAX_NS 8000u
 #define TURNS 8u
 #define POLL_NS 16u

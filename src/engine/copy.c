@@ -13,7 +13,7 @@
  * first-level cache until it has been copied to the last target. */
 enum { BLOCK_BYTES = 4096 };
 /* Copies of fewer bytes use the memcpy of the C library, which is as fast for them as the loops of this library; and so do those
- * of LONG_BYTES and more. It copies these with a string instruction, which does not read the target first: up to twice as fast. */
+ * of LONG_BYTES and more, which it copies by a string instruction. That does not read the target first: up to twice as fast. */
 enum { LOOP_BYTES = 512, LONG_BYTES = 16 << 10 };
 
 void tu_copy_bytes(void *dst, const void *src, size_t bytes) {

@@ -19,8 +19,9 @@
 #define LOCAL_SLICE ((size_t)256 << 10)
 /* The same for one that is shared out, per thread: it is longer, so that few forks and joins of threads are needed. */
 #define SHARED_LOCAL_SLICE ((size_t)1 << 20)
-/* Maximum bytes of a local copy of an allgather before a message that is read (copy_own): half of a second-level cache of 2 MiB.
- * In an alltoallv of 1 MiB on two ranks of a mesh, 256 KiB take 7 us before, 14 after; an allgather of 2 MiB blocks gets slower. */
+/* Maximum bytes of a local copy of an allgather before a message that is read (copy_own): half of a second-level cache of
+ * 2 MiB. In an alltoallv of 1 MiB on two ranks of a mesh, 256 KiB take 7 us before, 14 after; an allgather of 2 MiB blocks gets
+ * slower. */
 #define OWN_BYTES_MAX ((size_t)1 << 20)
 
 /* blocks of the arena of an execution: those of most have all of it */

@@ -510,8 +510,9 @@ static size_t slot_bytes_of(const struct tu_program *p, const struct tu_channel_
 static enum tu_reading reading_of(const struct tu_plan *plan) {
   switch (plan->collective) {
     case TUTTI_ALLTOALL: return TU_READING_EXCHANGE;
-    case TUTTI_ALLGATHER: return plan->ranks == 2 ? TU_READING_PAIR : TU_READING_NONE;
+    case TUTTI_ALLGATHER: return plan->ranks == 2 ? TU_READING_PAIR : TU_READING_GATHER;
     case TUTTI_SCATTER: return TU_READING_SCATTER;
+    case TUTTI_GATHER: return TU_READING_GATHER;
     default: return TU_READING_NONE;
   }
 }

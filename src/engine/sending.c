@@ -6,10 +6,10 @@
  * - lent (rendezvous get): the source is in memory that both ranks map, and no instruction depends on the send. The
  *   receiver reads the source. Only then does the send end. To ranks of other hosts, any memory is lent: the wire reads
  *   it, and the send ends when it has done so.
- * - read: a long message of an alltoall or a scatter, or of an allgather of two ranks, whose source is private, if no
- *   instruction depends on the send, and the receiver reads memory of this process (transport/peer_memory.h). The kernel copies
- *   it once, from the source to the target, and the receiver need not come back for each slice. In other collectives staging is
- *   faster: sender and receiver share its two copies, and a multicast has only one more than there are receivers.
+ * - read: a long message of an alltoall, a scatter, a gather or an allgather, whose source is private, if no instruction depends
+ *   on the send, and the receiver reads memory of this process (transport/peer_memory.h). The kernel copies it once, from the
+ *   source to the target, and the receiver need not come back for each slice. Otherwise staging is faster: sender and receiver
+ *   share its two copies, and a multicast has only one more than there are receivers.
  * - staged: all other messages.
  *
  * A send on which other instructions depend is never lent to ranks of this host. It must end as soon as this rank has
@@ -63,18 +63,38 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
   return e->base[ins->source.buffer] + ins->source.offset;
 }
 
-/* Returns the minimum bytes of a message that is read: where ranks share CPUs, between two ranks of AMD's CPUs, or in a mesh. */
-static size_t least_read(const struct tu_execution *e) {
-  const struct tu_mover *m = e->mover;
-  if (e->program->reading == TU_READING_NONE) return SIZE_MAX;
-  if (m->share > 1) return TU_READ_BYTES * (m->share >= TU_READ_SHARE ? 8 : 16);
-  if (m->fills.slow)
-    return m->ranks > 2 ? SIZE_MAX : TU_READ_BYTES * (e->program->reading == TU_READING_EXCHANGE ? 32 : 64);
-  switch (e->program->reading) {
+/* Where ranks share CPUs: minimum bytes of a message that is read. */
+static size_t least_read_shared(enum tu_reading reading, bool many) {
+  return TU_READ_BYTES * (many ? 8 : 16) * (reading == TU_READING_GATHER ? 2 : 1);
+}
+
+/* In a mesh: minimum bytes of a message that is read. */
+static size_t least_read_mesh(enum tu_reading reading, uint32_t ranks) {
+  switch (reading) {
     case TU_READING_EXCHANGE: return TU_READ_BYTES * 2;
     case TU_READING_PAIR: return TU_READ_BYTES * 4;
-    default: return TU_READ_BYTES * (m->ranks >= READ_RANKS ? 2 : 16);
+    case TU_READING_SCATTER: return TU_READ_BYTES * (ranks >= READ_RANKS ? 2 : 16);
+    default: return SIZE_MAX;
   }
+}
+
+/* Between two CPUs of AMD: minimum bytes of a message that is read. */
+static size_t least_read_pair(enum tu_reading reading) {
+  switch (reading) {
+    case TU_READING_EXCHANGE: return TU_READ_BYTES * 32;
+    case TU_READING_PAIR:
+    case TU_READING_SCATTER: return TU_READ_BYTES * 64;
+    default: return SIZE_MAX;
+  }
+}
+
+static size_t least_read(const struct tu_execution *e) {
+  const struct tu_mover *m = e->mover;
+  const enum tu_reading reading = e->program->reading;
+  if (reading == TU_READING_NONE) return SIZE_MAX;
+  if (m->share > 1) return least_read_shared(reading, m->share >= TU_READ_SHARE);
+  if (m->fills.slow) return m->ranks == 2 ? least_read_pair(reading) : SIZE_MAX;
+  return least_read_mesh(reading, m->ranks);
 }
 
 bool tu_execution_may_read(const struct tu_execution *e) { return e->program->longest_bytes >= least_read(e); }
