@@ -87,75 +87,77 @@ static void all_forms(struct player *p) {
     }
 }
 
+/* Which messages are read on which machines. */
+static const struct {
+  tutti_collective collective;
+  uint32_t share; /* of the machine */
+  enum fills fills;
+  bool far;
+  size_t block;      /* bytes */
+  uint32_t from, to; /* with so many ranks, messages are read */
+} faster[] = {
+    {TUTTI_ALLTOALL, 1, SLOW, false, LEAST, 9, 9},
+    {TUTTI_ALLTOALL, 1, SLOW, true, LEAST, 9, 9},
+    {TUTTI_ALLTOALL, 1, FAST, false, LEAST, 9, 9},
+    {TUTTI_ALLTOALL, 1, FAST, true, LEAST / 2, 2, 9},
+    {TUTTI_ALLTOALL, 1, FAST, true, LEAST / 2 - 4, 9, 9},
+    {TUTTI_ALLTOALL, 1, FAST, true, 32 << 20, 2, 3},
+    {TUTTI_ALLTOALL, 2, SLOW, false, SHARED, 2, 9},
+    {TUTTI_ALLTOALL, 2, FAST, true, SHARED, 2, 9},
+    {TUTTI_ALLTOALL, 2, FAST, true, SHARED - 4, 9, 9},
+    {TUTTI_ALLTOALL, 2, FAST, true, 32 << 20, 2, 9},
+    {TUTTI_ALLTOALL, 3, SLOW, false, CROWDED, 2, 9},
+    {TUTTI_ALLTOALL, 3, FAST, true, CROWDED, 2, 9},
+    {TUTTI_ALLTOALL, 3, FAST, true, CROWDED - 4, 9, 9},
+    {TUTTI_ALLTOALL, 3, FAST, false, 32 << 20, 2, 9},
+    {TUTTI_ALLGATHER, 1, SLOW, false, LEAST, 9, 9},
+    {TUTTI_ALLGATHER, 1, FAST, true, LEAST, 2, 2},
+    {TUTTI_ALLGATHER, 1, FAST, true, LEAST - 4, 9, 9},
+    {TUTTI_ALLGATHER, 2, FAST, true, SHARED - 4, 9, 9},
+    {TUTTI_ALLGATHER, 2, SLOW, false, SHARED, 2, 2},
+    {TUTTI_ALLGATHER, 3, FAST, true, CROWDED, 2, 2},
+    {TUTTI_ALLGATHER, 3, FAST, true, CROWDED - 4, 9, 9},
+    {TUTTI_ALLGATHER, 3, SLOW, false, SHARED, 2, 9},
+    {TUTTI_SCATTER, 1, FAST, true, LEAST, 4, 9},
+    {TUTTI_SCATTER, 1, FAST, true, LEAST / 2, 4, 9},
+    {TUTTI_SCATTER, 1, FAST, true, 1 << 20, 2, 9},
+    {TUTTI_SCATTER, 1, FAST, true, (1 << 20) - 4, 4, 9},
+    {TUTTI_SCATTER, 2, SLOW, false, 1 << 20, 2, 9},
+    {TUTTI_SCATTER, 2, FAST, true, (1 << 20) - 4, 9, 9},
+    {TUTTI_SCATTER, 3, SLOW, false, CROWDED, 2, 9},
+    {TUTTI_SCATTER, 3, FAST, true, CROWDED, 2, 9},
+    {TUTTI_SCATTER, 3, FAST, true, CROWDED - 4, 9, 9},
+    {TUTTI_SCATTER, 3, FAST, true, 4 << 20, 2, 9},
+    {TUTTI_GATHER, 3, FAST, true, CROWDED, 9, 9},
+    {TUTTI_BROADCAST, 3, FAST, true, CROWDED, 9, 9},
+    {TUTTI_GATHER, 1, FAST, true, LEAST, 9, 9},
+    {TUTTI_BROADCAST, 1, FAST, true, LEAST, 9, 9},
+    {TUTTI_GATHER, 3, SLOW, false, SHARED, 2, 9},
+    {TUTTI_GATHER, 3, FAST, true, SHARED - 4, 9, 9},
+    {TUTTI_GATHER, 2, SLOW, false, 2 * SHARED, 2, 9},
+    {TUTTI_GATHER, 2, FAST, true, 2 * SHARED - 4, 9, 9},
+    {TUTTI_ALLGATHER, 2, FAST, true, 2 * SHARED, 2, 9},
+    {TUTTI_ALLGATHER, 2, FAST, true, 2 * SHARED - 4, 2, 2},
+    {TUTTI_ALLTOALL, 1, AMD, true, PAIR / 2, 2, 2},
+    {TUTTI_ALLTOALL, 1, AMD, false, PAIR / 2 - 4, 9, 9},
+    {TUTTI_ALLGATHER, 1, AMD, false, PAIR, 2, 2},
+    {TUTTI_ALLGATHER, 1, AMD, true, PAIR - 4, 9, 9},
+    {TUTTI_SCATTER, 1, AMD, true, PAIR, 2, 2},
+    {TUTTI_SCATTER, 1, AMD, true, PAIR - 4, 9, 9},
+    {TUTTI_GATHER, 1, AMD, true, PAIR, 9, 9},
+    {TUTTI_ALLTOALL, 3, AMD, true, CROWDED, 2, 9},
+};
+
 /* On which machines which messages are read. */
 static void where_it_is_faster(struct player *p) {
   enum { CACHE = 32 << 20 };
-  static const struct {
-    tutti_collective collective;
-    uint32_t share; /* of the machine */
-    enum fills fills;
-    bool far;
-    size_t block;      /* bytes */
-    uint32_t from, to; /* with so many ranks, messages are read */
-  } rows[] = {
-      {TUTTI_ALLTOALL, 1, SLOW, false, LEAST, 9, 9},
-      {TUTTI_ALLTOALL, 1, SLOW, true, LEAST, 9, 9},
-      {TUTTI_ALLTOALL, 1, FAST, false, LEAST, 9, 9},
-      {TUTTI_ALLTOALL, 1, FAST, true, LEAST / 2, 2, 9},
-      {TUTTI_ALLTOALL, 1, FAST, true, LEAST / 2 - 4, 9, 9},
-      {TUTTI_ALLTOALL, 1, FAST, true, 32 << 20, 2, 3},
-      {TUTTI_ALLTOALL, 2, SLOW, false, SHARED, 2, 9},
-      {TUTTI_ALLTOALL, 2, FAST, true, SHARED, 2, 9},
-      {TUTTI_ALLTOALL, 2, FAST, true, SHARED - 4, 9, 9},
-      {TUTTI_ALLTOALL, 2, FAST, true, 32 << 20, 2, 9},
-      {TUTTI_ALLTOALL, 3, SLOW, false, CROWDED, 2, 9},
-      {TUTTI_ALLTOALL, 3, FAST, true, CROWDED, 2, 9},
-      {TUTTI_ALLTOALL, 3, FAST, true, CROWDED - 4, 9, 9},
-      {TUTTI_ALLTOALL, 3, FAST, false, 32 << 20, 2, 9},
-      {TUTTI_ALLGATHER, 1, SLOW, false, LEAST, 9, 9},
-      {TUTTI_ALLGATHER, 1, FAST, true, LEAST, 2, 2},
-      {TUTTI_ALLGATHER, 1, FAST, true, LEAST - 4, 9, 9},
-      {TUTTI_ALLGATHER, 2, FAST, true, SHARED - 4, 9, 9},
-      {TUTTI_ALLGATHER, 2, SLOW, false, SHARED, 2, 2},
-      {TUTTI_ALLGATHER, 3, FAST, true, CROWDED, 2, 2},
-      {TUTTI_ALLGATHER, 3, FAST, true, CROWDED - 4, 9, 9},
-      {TUTTI_ALLGATHER, 3, SLOW, false, SHARED, 2, 9},
-      {TUTTI_SCATTER, 1, FAST, true, LEAST, 4, 9},
-      {TUTTI_SCATTER, 1, FAST, true, LEAST / 2, 4, 9},
-      {TUTTI_SCATTER, 1, FAST, true, 1 << 20, 2, 9},
-      {TUTTI_SCATTER, 1, FAST, true, (1 << 20) - 4, 4, 9},
-      {TUTTI_SCATTER, 2, SLOW, false, 1 << 20, 2, 9},
-      {TUTTI_SCATTER, 2, FAST, true, (1 << 20) - 4, 9, 9},
-      {TUTTI_SCATTER, 3, SLOW, false, CROWDED, 2, 9},
-      {TUTTI_SCATTER, 3, FAST, true, CROWDED, 2, 9},
-      {TUTTI_SCATTER, 3, FAST, true, CROWDED - 4, 9, 9},
-      {TUTTI_SCATTER, 3, FAST, true, 4 << 20, 2, 9},
-      {TUTTI_GATHER, 3, FAST, true, CROWDED, 9, 9},
-      {TUTTI_BROADCAST, 3, FAST, true, CROWDED, 9, 9},
-      {TUTTI_GATHER, 1, FAST, true, LEAST, 9, 9},
-      {TUTTI_BROADCAST, 1, FAST, true, LEAST, 9, 9},
-      {TUTTI_GATHER, 3, SLOW, false, SHARED, 2, 9},
-      {TUTTI_GATHER, 3, FAST, true, SHARED - 4, 9, 9},
-      {TUTTI_GATHER, 2, SLOW, false, 2 * SHARED, 2, 9},
-      {TUTTI_GATHER, 2, FAST, true, 2 * SHARED - 4, 9, 9},
-      {TUTTI_ALLGATHER, 2, FAST, true, 2 * SHARED, 2, 9},
-      {TUTTI_ALLGATHER, 2, FAST, true, 2 * SHARED - 4, 2, 2},
-      {TUTTI_ALLTOALL, 1, AMD, true, PAIR / 2, 2, 2},
-      {TUTTI_ALLTOALL, 1, AMD, false, PAIR / 2 - 4, 9, 9},
-      {TUTTI_ALLGATHER, 1, AMD, false, PAIR, 2, 2},
-      {TUTTI_ALLGATHER, 1, AMD, true, PAIR - 4, 9, 9},
-      {TUTTI_SCATTER, 1, AMD, true, PAIR, 2, 2},
-      {TUTTI_SCATTER, 1, AMD, true, PAIR - 4, 9, 9},
-      {TUTTI_GATHER, 1, AMD, true, PAIR, 9, 9},
-      {TUTTI_ALLTOALL, 3, AMD, true, CROWDED, 2, 9},
-  };
   try_all(p, true);
   p->comm->mover->cache_bytes = CACHE;
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0] && p->stage->failures == 0; i++) {
-    pretend(p, rows[i].share, rows[i].fills, rows[i].far);
+  for (size_t i = 0; i < sizeof faster / sizeof faster[0] && p->stage->failures == 0; i++) {
+    pretend(p, faster[i].share, faster[i].fills, faster[i].far);
     const struct ref_case c = {
-        .collective = rows[i].collective, .seed = p->seed, .count = rows[i].block / sizeof(int32_t)};
-    exchange(p, c, p->ranks >= rows[i].from && p->ranks <= rows[i].to ? 1 : SIZE_MAX);
+        .collective = faster[i].collective, .seed = p->seed, .count = faster[i].block / sizeof(int32_t)};
+    exchange(p, c, p->ranks >= faster[i].from && p->ranks <= faster[i].to ? 1 : SIZE_MAX);
     if (p->stage->failures > 0) wrong(p, "row %zu", i);
   }
 }

@@ -198,7 +198,7 @@ static void ranks_that_share_cpus_take_their_places(void) {
       {"more of them there", true, true, {SECOND, FIRST, SECOND, FIRST}, 1, 1, 2, SECOND},
       {"each has a CPU", false, true, {FIRST, FIRST, SECOND, SECOND}, 1, 1, 2, FIRST},
       {"one computes", true, true, {FIRST, FIRST, SECOND, SECOND}, 0, 1, 2, FIRST},
-      {"one computes, nobody waits there", true, true, {SECOND, FIRST, FIRST, FIRST}, 0, 1, 2, FIRST},
+      {"one computes, no rank waits there", true, true, {SECOND, FIRST, FIRST, FIRST}, 0, 1, 2, FIRST},
       {"one is bound", true, true, {FIRST, FIRST, SECOND, SECOND}, 1, 3, 2, FIRST},
       {"other programs there", true, true, {FIRST, FIRST, SECOND, SECOND}, 1, 1, SECOND, FIRST},
       {"other programs here", true, true, {FIRST, FIRST, FIRST, SECOND}, 1, 1, FIRST, SECOND},

@@ -164,7 +164,7 @@ void tu_execution_leave_straight(struct tu_execution *e);
 enum tu_awaits {
   TU_AWAITS_HERE, /* of a rank that shares this CPU, and so cannot run now */
   TU_AWAITS_AFAR, /* of ranks of other CPUs only; all ranks that share this one have sent what this rank gets */
-  TU_AWAITS_ROOT, /* of a root on another CPU, which waits for nobody, and there is nothing else to do */
+  TU_AWAITS_ROOT, /* of a root on another CPU, which waits for no rank; this one has nothing else to do */
   TU_AWAITS_OTHER /* anything else: for example, this rank has more to send, or does not hear of a rank of its CPU */
 };
 /* here: the ranks that share this CPU, as tu_places_look returns them. */
