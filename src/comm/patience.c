@@ -3,8 +3,8 @@
  *
  * A wait has three phases:
  * 1. The rank polls, without reading the clock. On the fast path, a rank that shares its CPU polls once if it waits for a
- *    rank of the same CPU, which cannot run meanwhile, and longer if all ranks of its CPU have done their part
- *    (call/stall.c).
+ *    rank of the same CPU, which cannot run meanwhile, and longer if all ranks of its CPU have done their part, or if
+ *    it waits for a root on another CPU (call/stall.c).
  * 2. If each rank has its own core, the rank polls for SPIN_NS more (in a job of several hosts: for SPIN_HOSTS_NS). It
  *    does not sleep yet, because a sleep and a wake-up take about 5 to 20 us, and the message may come any moment. If
  *    ranks share a core, the rank yields instead, because another rank may need the core. It yields up to 100 times, but

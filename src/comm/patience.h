@@ -55,8 +55,7 @@ struct tu_core_watch {
   uint64_t yielded_at, others_worked, others_at;
   uint64_t placed_at; /* time when the thread last published its CPU before a yield, in ns */
   uint64_t here;      /* the ranks that shared its CPU then, as tu_places_look returns them */
-  uint64_t
-      turn_ns; /* about how long one of these ranks takes that only finds nothing to do, with the switch to it, in ns */
+  uint64_t turn_ns;   /* about how long the turn of one of these ranks takes, with the switch to it, in ns */
   /* what the kernel reported at asked_at: CPU time of the thread in us, and its numbers of involuntary (preempted) and
    * of voluntary (blocked) context switches */
   uint64_t cpu_us, preempted, blocked;

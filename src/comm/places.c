@@ -10,7 +10,8 @@
  * long calls each root in turn has most for tens of ms. */
 #define FORGOTTEN_PART 32u
 /* Ranks change places if the CPU with the most work has less of it then: by at least this part of what it has, and by at least
- * that part of the time that has passed. Ranks that do the same differ by 5 percent, and each change costs some 100 us. */
+ * that part of the time that has passed. Ranks that do the same differ by 5 percent, and a call during a change takes half as
+ * long again. */
 #define WORK_PART 8u
 #define TIME_PART 32u
 

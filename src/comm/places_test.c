@@ -116,6 +116,21 @@ static void which_rank_gets_which_place(void) {
   }
 }
 
+/* What other programs use for a moment costs no more, but every rank learns of it. */
+static void what_lasts_costs(void) {
+  struct tu_transport *t[RANKS];
+  open_loop(t);
+  for (int lasting = 0; lasting < 2; lasting++) {
+    uint32_t cost[CPU_SETSIZE] = {0}, busy = 0;
+    tu_places_note_busy(t[1], NOW + 1, lasting);
+    tu_places_costs(t[0], NOW, true, cost);
+    for (uint32_t c = 0; c < CPU_SETSIZE; c++) busy += cost[c] == TU_BUSY_COST;
+    CHECK(busy == (uint32_t)lasting, "lasting %d: %u CPUs are busy", lasting, busy);
+    CHECK(atomic_load(&tu_transport_head(t[1], 1)->busy_until) == NOW + 1, "lasting %d: not published", lasting);
+  }
+  close_loop(t);
+}
+
 static void what_costs(void) {
   struct tu_transport *t[RANKS];
   uint32_t cost[CPU_SETSIZE] = {0};
@@ -327,6 +342,7 @@ int main(int argc, char **argv) {
                                {"which_rank_gets_which_place", which_rank_gets_which_place},
                                {"the_first_rank_deals", the_first_rank_deals},
                                {"what_costs", what_costs},
+                               {"what_lasts_costs", what_lasts_costs},
                                {"moves_and_keeps_its_affinity", moves_and_keeps_its_affinity},
                                {"a_bound_rank_stays", a_bound_rank_stays},
                                {"who_may_not_move_stays", who_may_not_move_stays}};

@@ -570,6 +570,7 @@ static void for_whom_the_fast_path_waits(void) {
       {"the root is here", TUTTI_BROADCAST, "direct", 2, 1 << 2, 0, 4, TU_AWAITS_HERE},
       {"the root is elsewhere", TUTTI_BROADCAST, "direct", 2, 1 << 1, 1 << 3, 4, TU_AWAITS_ROOT},
       {"the root is elsewhere, long message", TUTTI_BROADCAST, "direct", 2, 1 << 1, 1 << 3, LONG, TU_AWAITS_OTHER},
+      {"a parent that is not the root", TUTTI_BROADCAST, "binomial", 3, 1 << 1, 0, 4, TU_AWAITS_OTHER},
       {"more to send", TUTTI_SCAN, "chain", 2, 0, 0, 4, TU_AWAITS_OTHER},
       {"nothing more to send", TUTTI_SCAN, "chain", 3, 0, 0, 4, TU_AWAITS_AFAR},
       {"a neighbour here, more to send", TUTTI_SCAN, "chain", 2, 1 << 3, 0, 4, TU_AWAITS_HERE},

@@ -72,8 +72,8 @@ struct tu_after {
 
 /* Which long messages of a program may be read by the kernel (TU_WAY_READ, sending.c): those of an exchange, in which each rank
  * sends and receives as much as any other, each block to one rank, and none reduces; those of an allgather of two ranks, of
- * which one may send more; those of one sender to each other rank; where ranks share CPUs, also those of each
- * rank to one or to all others. */
+ * which one may send more; those of one sender to each other rank; and, where ranks share CPUs, those of each rank to one or to
+ * all others. */
 enum tu_reading { TU_READING_NONE, TU_READING_EXCHANGE, TU_READING_PAIR, TU_READING_SCATTER, TU_READING_GATHER };
 
 /* A message of fewer bytes is never read by the kernel (TU_WAY_READ), whose call costs more than a second copy. In the simulated

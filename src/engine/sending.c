@@ -97,6 +97,9 @@ static size_t least_read(const struct tu_execution *e) {
   return least_read_mesh(reading, m->ranks);
 }
 
+/* Returns true if the length of a message alone decides whether it is read: not how fast lines are overwritten. */
+static bool is_length_all(const struct tu_execution *e) { return e->mover->share > 1 || e->mover->fills.slow; }
+
 bool tu_execution_may_read(const struct tu_execution *e) { return e->program->longest_bytes >= least_read(e); }
 
 /* Returns true if lines take long to a rank to which this one sends, but are overwritten fast, as in Intel's meshes. Lines that
@@ -129,14 +132,14 @@ static const struct tu_staging *staging_of(const struct tu_execution *e, const s
  * figures. */
 static bool is_read_faster(const struct tu_execution *e, const struct tu_instruction *ins) {
   if (ins->bytes < least_read(e)) return false;
-  if (e->mover->share > 1 || e->mover->fills.slow) return true;
+  if (is_length_all(e)) return true;
   return is_mesh(e) && (e->program->reading != TU_READING_EXCHANGE || e->mover->ranks < READ_RANKS || caches_hold(e));
 }
 
 /* Returns true if the message should be staged so that this rank measures again how it overwrites lines. */
 static bool must_measure(const struct tu_execution *e, const struct tu_instruction *ins) {
   struct tu_fills *f = &e->mover->fills;
-  if (e->mover->share > 1 || f->slow) return false;
+  if (is_length_all(e)) return false;
   if (f->left == 0) return staging_of(e, ins)->wraps > 0;
   f->left--;
   return false;
