@@ -3,8 +3,9 @@
 # build folder. A test starts its own ranks.
 #
 # Labels: fast (run by plain `make`) and slow (run only by `make check`). A line `/* test: slow timeout=SECONDS */` (or
-# `# test: ...`) near the top of a file sets the label and the time limit. With TEST_LONG, all time limits are longer. The
-# word `waits` there is for a test that waits for most of its time: tools/run-tests runs two such tests instead of one.
+# `# test: ...`) near the top of a file sets the label and the time that the test may need on two quiet cores. The time limit
+# is four times as long, for slow machines, and longer with TEST_LONG. The word `waits` there is for a test that waits for most
+# of its time: tools/run-tests runs two such tests instead of one.
 function(describe_test name file)
   file(STRINGS ${file} directive REGEX "^(/\\*|#) test: " LIMIT_COUNT 1)
   set(label fast)
@@ -15,17 +16,18 @@ function(describe_test name file)
   if(directive MATCHES "timeout=([0-9]+)")
     set(timeout ${CMAKE_MATCH_1})
   endif()
-  if(DEFINED ENV{TEST_LONG})
-    math(EXPR timeout "${timeout} * 30")
-  endif()
-  set(share 2)
-  if(directive MATCHES " waits ")
-    set(share 1)
-  endif()
   # Among tests without known times, those of higher cost begin first, so that no long test runs alone at the end.
   set(cost 0)
   if(timeout GREATER 180 OR label STREQUAL slow)
     set(cost ${timeout})
+  endif()
+  math(EXPR timeout "${timeout} * 4")
+  if(DEFINED ENV{TEST_LONG})
+    math(EXPR timeout "${timeout} * 8")
+  endif()
+  set(share 2)
+  if(directive MATCHES " waits ")
+    set(share 1)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
     PROCESSORS ${share} COST ${cost})

@@ -10,7 +10,7 @@
 #include "onesided/served.h"
 #include "tensors.h"
 
-enum { TIMEOUT_MS = 10000, RANKS = 4 };
+enum { TIMEOUT_MS = 30000, RANKS = 4 };
 #define MIB ((size_t)1 << 20)
 
 /* ---- worlds: word r of the list is the host of rank r ---- */

@@ -382,8 +382,8 @@ test_banner() {
   make_rsh endless 'yes Welcome'
   TUTTI_RSH=$PWD/endless run 1 run --hosts a -- echo x
   has_facts "endless banner" "$err" "host a: |did not start|65536 bytes|'Welcome; Welcome"
-  make_rsh late "(sleep 1; echo late) & exec sh -c \"\$*\""
-  TUTTI_RSH=$PWD/late run 1 run --hosts a -- sleep 5
+  make_rsh late '(until [ -e begun ]; do sleep 0.05; done; echo late) & exec sh -c "$*"'
+  TUTTI_RSH=$PWD/late run 1 run --hosts a -- sh -c "echo >begun; exec sleep 60"
   has_facts "late output" "$err" "host a: |frame|login shell"
 }
 
