@@ -167,7 +167,7 @@ static void abortion(struct player *p) {
 static void lateness(struct player *p) {
   tutti_comm *dup;
   if (p->ranks == 1 || !good(p, tutti_comm_dup(p->comm, &dup), "dup")) return;
-  (void)!tutti_comm_set_timeout(dup, 300);
+  (void)!tutti_comm_set_timeout(dup, 1500); /* on a busy machine, a rank may need most of it to begin to wait */
   tutti_request *request = NULL;
   for (int i = 0; i < 2 && p->rank == 0; i++) troupe_meet(p); /* comes when the others have given up */
   tutti_err err = tutti_start(dup, &(tutti_call){.collective = TUTTI_BARRIER}, &request);

@@ -80,6 +80,7 @@ test_closed() {
 test_whom() {
   local rank said
   begin 3 stopped 1
+  explains "a wait" "2 wait"
   rank=$(pgrep -P "$launcher" | head -1)
   has_facts "by a rank" "$("$tutti" top --once "$rank")" "job $launcher (tutti run): 3 ranks|stopped"
   # The shell is an ancestor of the launcher, as mpirun is one of its ranks.
@@ -102,6 +103,7 @@ print(o["version"], o["verb"], j["launcher"], j["size"], j["seen"], j["waiting"]
 
 test_signal() {
   begin 3 stopped 1
+  explains "a wait" "2 wait"
   kill -USR2 "$launcher"
   until_true 10 grep -q "rank 2 (pid" err
   has_facts "report" "$(cat err)" "tutti run: job $launcher (tutti run), 3 ranks: 2 wait|rank 1 is stopped"
