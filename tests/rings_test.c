@@ -3,6 +3,8 @@
  * Several calls are open when a longer one comes, messages of several parts have arrived in part, one rank sends to
  * several through one ring, memory is short. Checks every result, and that rings are replaced and their memory comes
  * back. */
+#include <sys/mman.h>
+
 #include "comm/comm.h"
 #include "ranks.h"
 #include "test.h"
@@ -194,6 +196,51 @@ static int stay_short(struct ranks_world *w, uint32_t rank) {
   return leave(world, comm, free_before, good);
 }
 
+/* Returns true if all pages of the part of the ring that is in use exist. */
+static bool has_pages(const tutti_comm *comm, const struct tu_staging *s) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = s->made / page;
+  unsigned char there[512];
+  bool all = pages > 0 && pages <= sizeof there && mincore(comm->transport->base + s->offset, s->made, there) == 0;
+  for (size_t i = 0; i < pages && all; i++) all = there[i] & 1;
+  return all;
+}
+
+/* Returns the number of receivers that expected the payload of their last slice where it is. `expected`: what they expected
+ * before the last call. Notes what they expect now. */
+static uint32_t count_right(const tutti_comm *comm, const unsigned char **expected) {
+  uint32_t right = 0;
+  for (uint32_t i = 0; i < tu_mover_channels(comm->mover); i++) {
+    const struct tu_receiver *r = tu_mover_nth_receiver(comm->mover, i);
+    if (!r || !r->lines || r->received == 0) continue;
+    const struct tu_line *line = &r->lines[(r->received - 1) & (r->credits - 1)];
+    right += expected[i] == tu_receiver_payload(r, line);
+    expected[i] = r->expected;
+  }
+  return right;
+}
+
+/* A new ring that several ranks read has the pages of the part that is used first, as each reader would have to map each page
+ * that comes later. Receivers find out where the next short message will be. */
+static int begin(struct ranks_world *w, uint32_t rank) {
+  enum { COUNT = 16, CALLS = 200, CHANNELS_MAX = 8 * TU_MOVER_LANES };
+  tutti_comm *world = join(w), *comm;
+  if (!world) return 2;
+  size_t free_before = tu_transport_free_bytes(world->transport);
+  if (tutti_comm_dup(world, &comm) != TUTTI_OK) return 3;
+  const unsigned char *expected[CHANNELS_MAX] = {0};
+  uint32_t data[COUNT] = {0}, sum[COUNT], right = 0;
+  bool good = true;
+  for (uint32_t k = 0; k < CALLS && good; k++) {
+    good = tutti_allreduce(comm, data, sum, COUNT, TUTTI_U32, TUTTI_SUM) == TUTTI_OK;
+    right += count_right(comm, expected);
+    if (k > 0 || !comm->mover->cast || has_pages(comm, &comm->mover->cast->staging)) continue;
+    good = false, printf("  rank %u: pages of the ring are missing\n", rank);
+  }
+  if (w->ranks > 2 && !comm->mover->cast) good = false, printf("  rank %u: no ring that several ranks read\n", rank);
+  if (right == 0) good = false, printf("  rank %u: no message lay where it was expected\n", rank);
+  return leave(world, comm, free_before, good);
+}
+
 static void play(uint32_t ranks, uint64_t seed, int (*body)(struct ranks_world *w, uint32_t rank)) {
   struct ranks_world w = {.seed = seed};
   ranks_start(&w, ranks, body);
@@ -214,10 +261,16 @@ static void rings_grow_when_worn(void) {
   play(3, 0, grow_when_worn);
 }
 
+static void rings_begin(void) {
+  play(2, 0, begin);
+  play(3, 0, begin);
+}
+
 static void rings_stay_short(void) { play(3, test_seed(), stay_short); }
 
 int main(int argc, char **argv) {
   const struct test tests[] = {
+      {"rings_begin", rings_begin},
       {"rings_grow_while_in_use", rings_grow_while_in_use},
       {"rings_grow_when_worn", rings_grow_when_worn},
       {"rings_stay_short", rings_stay_short},

@@ -29,6 +29,10 @@ struct hop_end {
  * for several receivers: one of them may run on this core. */
 #define PUSHED_BYTES 512u
 
+/* While a rank polls for a staged message of up to this many bytes, it also fetches the lines where the message will probably be,
+ * so that they do not come one after the other with the slice's line. Longer ones gain nothing where the ranks share a cache. */
+#define FETCHED_BYTES 512u
+
 /* Kind of a hop of which e->teller is told. So a run of which none is told takes no step more. */
 #define TOLD UINT8_MAX
 
@@ -197,19 +201,26 @@ static const struct tu_line *leave_at_once(struct tu_execution *e) {
   return NULL;
 }
 
+static inline void fetch(const unsigned char *at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += TU_LINE_BYTES) __builtin_prefetch(at + i);
+}
+
 /* Polls for the next slice of a message of that many bytes, at most *looks times, and returns its line. Returns NULL if it
  * has not arrived; also if the message does not match this call: then e->unfit is set, too. */
 static inline const struct tu_line *await(struct tu_execution *e, struct tu_receiver *r, size_t bytes,
                                           uint32_t *looks) {
   if (!r->lines) return leave_at_once(e);
+  const bool fetches = bytes > TU_INLINE_BYTES && bytes <= FETCHED_BYTES;
   const struct tu_line *line;
   while ((line = tu_receiver_line(r)) == NULL) {
     if (*looks == 0) return NULL;
     --*looks;
+    if (fetches) fetch(r->expected, bytes);
     tu_pause();
   }
-  bool is_it = line->tag == e->tag && line->message_bytes == bytes;
-  return is_it ? line : leave_at_once(e);
+  if (line->tag != e->tag || line->message_bytes != bytes) return leave_at_once(e);
+  if (fetches) tu_receiver_expect(r, line);
+  return line;
 }
 
 static inline void used(const struct tu_execution *e, struct tu_receiver *r, bool last) {

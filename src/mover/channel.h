@@ -270,8 +270,9 @@ struct tu_receiver {
   /* number of slices of the opposite channel (from this rank to the peer) that the peer has taken, as its lines
    * state */
   uint32_t peer_taken;
-  uint32_t next_timed;  /* number of the next slice for which the transfer time of its line is measured */
-  uint32_t far_samples; /* score of time measurements; high: the two ranks share no cache (channel.c) */
+  const unsigned char *expected; /* where the payload of the next slice probably is; at first `base` */
+  uint32_t next_timed;           /* number of the next slice for which the transfer time of its line is measured */
+  uint32_t far_samples;          /* score of time measurements; high: the two ranks share no cache (channel.c) */
   bool far;
   uint64_t tickets, served;
   uint32_t lane;                /* lane under which the sender announces the channel */
@@ -440,6 +441,11 @@ static inline const struct tu_line *tu_receiver_line(struct tu_receiver *r) {
 /* Returns where the payload of a slice lies, which is TU_IN_SEGMENT. */
 static inline const unsigned char *tu_receiver_payload(const struct tu_receiver *r, const struct tu_line *line) {
   return line->message_bytes <= TU_INLINE_BYTES ? line->at.payload : r->base + line->at.offset;
+}
+
+/* Notes where the payload of the slice after this one, which is staged and short, will probably be. */
+static inline void tu_receiver_expect(struct tu_receiver *r, const struct tu_line *line) {
+  r->expected = r->base + line->at.offset + tu_round_up(line->bytes, TU_LINE_BYTES) + TU_STAGING_GAP;
 }
 
 /* Gives the oldest slice's credit back to the sender. From now on the sender may overwrite the slice's payload. The

@@ -232,6 +232,7 @@ static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_
   struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, m->shape.cast_ring_bytes, piece_bytes, error);
   if (!ring) return error->code;
   tu_cast_renew(c, ring);
+  if (!ring->made) tu_transport_populate(m->transport, ring->offset, c->staging.made, true);
   watch_ring(m, &c->staging, ring->bytes, m->shape.cast_ring_bytes);
   tu_cast_reclaim(c);
   reclaim(m->transport, ring, c->first);
@@ -340,6 +341,7 @@ struct tu_receiver *tu_mover_receiver(struct tu_mover *m, uint32_t peer, uint32_
   if (!r) return NULL;
   *r = (struct tu_receiver){
       .base = m->transport->base,
+      .expected = m->transport->base,
       .credits = m->shape.credits,
       .peer = peer,
       .bell = tu_control_bell(&m->control, peer),
