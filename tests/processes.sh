@@ -10,12 +10,9 @@ until_true() {
   shift
   "$@" && return
   exec {silence}<> <(:)
-  while ! "$@"; do
-    [ $((turns--)) -gt 0 ] || break
-    read -rt 0.02 -u "$silence"
-  done
+  while read -rt 0.02 -u "$silence"; ! "$@" && [ $((--turns)) -gt 0 ]; do :; done
   exec {silence}>&-
-  [ "$turns" -ge 0 ]
+  [ "$turns" -gt 0 ]
 }
 # Sets `state` to the letter of the state of a process; fails if there is none.
 read_state() { # PID
