@@ -428,6 +428,23 @@ static void long_messages(void) {
   }
 }
 
+/* Results go past the caches if these do not hold what the program moves; but not where ranks share CPUs of AMD. */
+static void past_the_caches(void) {
+  static const struct {
+    size_t moved;
+    bool amd;
+    uint32_t share;
+    bool past;
+  } rows[] = {{999, false, 1, false}, {1000, false, 1, true}, {1000, false, 2, true},
+              {1000, true, 1, true},  {999, true, 1, false},  {1000, true, 2, false}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct tu_program program = {.moved_bytes = rows[i].moved};
+    struct tu_mover mover = {.past_bytes = 1000, .share = rows[i].share, .fills = {.slow = rows[i].amd}};
+    const struct tu_execution e = {.program = &program, .mover = &mover};
+    CHECK(tu_execution_overflows(&e) == rows[i].past, "row %zu", i);
+  }
+}
+
 /* ---- slices, and the fast path ---- */
 
 /* Prepares a game of calls with blocks of `items` items, in slots of 8 KiB. Ranks that only send may send slices of 1 KiB. */
@@ -754,6 +771,7 @@ static const struct test tests[] = {
     {"on_a_real_t3000", on_a_real_t3000},
     {"far_steps", far_steps},
     {"long_messages", long_messages},
+    {"past_the_caches", past_the_caches},
     {"slices_of_one_way", slices_of_one_way},
     {"slices_on_the_fast_path", slices_on_the_fast_path},
     {"for_whom_the_fast_path_waits", for_whom_the_fast_path_waits},

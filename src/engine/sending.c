@@ -65,7 +65,11 @@ static const unsigned char *source_of(const struct tu_execution *e, const struct
 
 /* Where ranks share CPUs: minimum bytes of a message that is read. */
 static size_t least_read_shared(enum tu_reading reading, bool many) {
-  return TU_READ_BYTES * (many ? 8 : 16) * (reading == TU_READING_GATHER ? 2 : 1);
+  switch (reading) {
+    case TU_READING_EXCHANGE: return TU_READ_BYTES * 8;
+    case TU_READING_GATHER: return TU_READ_BYTES * (many ? 16 : 32);
+    default: return TU_READ_BYTES * (many ? 8 : 16);
+  }
 }
 
 /* In a mesh: minimum bytes of a message that is read. */
