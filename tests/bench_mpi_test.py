@@ -82,6 +82,14 @@ class Rounds(unittest.TestCase):
         found = bench.Runner(start, None, types.SimpleNamespace(rounds=2, time_ms=20)).measure_all([cell()])[0]
         self.assertEqual(found.times_us, {BARE: [15, 4], DOOR: [6, 1]})
 
+    def test_long_calls_are_measured_longer(self):
+        told = []
+        measure = lambda which, time_ms, check: (told.append((which.bytes, time_ms)), (1, True))[1]
+        start = lambda *which: types.SimpleNamespace(measure=measure, end=lambda kill=False: "")
+        options = types.SimpleNamespace(rounds=1, time_ms=20)
+        bench.Runner(start, None, options).measure_all([cell(count=(1 << 20) - 4), cell(count=1 << 20)])
+        self.assertEqual(set(told), {((1 << 20) - 4, 10), (1 << 20, 30)})
+
     def test_each_round_has_jobs_of_its_own(self):
         jobs = Jobs({BARE: 10, DOOR: 4})
         bench.Runner(jobs, None, OPTIONS).measure_all([cell(), cell(ranks=4), cell("scan")])
