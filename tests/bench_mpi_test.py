@@ -15,7 +15,13 @@ import bench_pages  # noqa: E402
 import mpi_door as bench  # noqa: E402
 
 Cell = bench.Cell
-OPTIONS = types.SimpleNamespace(rounds=3, time_ms=20)
+
+
+def options_of(rounds, again=0):
+    return types.SimpleNamespace(rounds=rounds, time_ms=20, again=again)
+
+
+OPTIONS = options_of(3)
 BARE, DOOR = bench.WITHOUT, bench.WITH
 
 
@@ -79,15 +85,14 @@ class Rounds(unittest.TestCase):
         times = iter([10, 4, 8, 20, 1, 3, 5, 1])  # without, with, with, without; then the other way round
         jobs = Jobs({})
         start = lambda *which: types.SimpleNamespace(measure=lambda *order: (next(times), True), end=jobs(*which).end)
-        found = bench.Runner(start, None, types.SimpleNamespace(rounds=2, time_ms=20)).measure_all([cell()])[0]
+        found = bench.Runner(start, None, options_of(2)).measure_all([cell()])[0]
         self.assertEqual(found.times_us, {BARE: [15, 4], DOOR: [6, 1]})
 
     def test_long_calls_are_measured_longer(self):
         told = []
         measure = lambda which, time_ms, check: (told.append((which.bytes, time_ms)), (1, True))[1]
         start = lambda *which: types.SimpleNamespace(measure=measure, end=lambda kill=False: "")
-        options = types.SimpleNamespace(rounds=1, time_ms=20)
-        bench.Runner(start, None, options).measure_all([cell(count=(1 << 20) - 4), cell(count=1 << 20)])
+        bench.Runner(start, None, options_of(1)).measure_all([cell(count=(1 << 20) - 4), cell(count=1 << 20)])
         self.assertEqual(set(told), {((1 << 20) - 4, 10), (1 << 20, 30)})
 
     def test_each_round_has_jobs_of_its_own(self):
@@ -106,7 +111,7 @@ class Rounds(unittest.TestCase):
             yield
             states.append((len(jobs.started), len(jobs.ended)))
 
-        bench.Runner(jobs, None, types.SimpleNamespace(rounds=2, time_ms=20), memory).measure_all([cell(), cell("scan")])
+        bench.Runner(jobs, None, options_of(2), memory).measure_all([cell(), cell("scan")])
         self.assertEqual(states, [(0, 0), (2, 2), (2, 2), (4, 4)])
 
     def test_changed_regime(self):
@@ -133,6 +138,30 @@ class Rounds(unittest.TestCase):
         jobs = Jobs({BARE: 10, DOOR: 4}, hangs=range(100))
         rows = bench.Runner(jobs, None, OPTIONS).measure_all([cell()])
         self.assertEqual((len(jobs.measured), len(rows[0].problems)), (2, 2))
+
+    def test_cells_that_look_slower_are_measured_again(self):
+        for later_us, bad in ((2, True), (1.06, True), (1.01, False), (0.5, False)):
+            jobs = Jobs({BARE: 1, DOOR: 2})
+            told = []
+            runner = bench.Runner(jobs, None, options_of(2, again=3))
+
+            def tell(sentence):
+                told.append(sentence)
+                if sentence.startswith("again: round 1 "):
+                    jobs.us = {BARE: 1, DOOR: later_us}
+
+            rows = runner.measure_all([cell(), cell("scan", ranks=4)], tell)
+            self.assertEqual([len(each.again.ratios()) for each in rows], [6, 6])
+            self.assertEqual([each.is_bad() for each in rows], [bad] * 2)
+            self.assertEqual((len(jobs.started), len(jobs.ended)), (2 * 2 * (2 + 6),) * 2)
+            self.assertEqual(told[-2], "again: round 6 of 6: scan 8, blocking, Open MPI, 4 ranks")
+
+    def test_others_are_not_measured_again(self):
+        jobs = Jobs({BARE: 2, DOOR: 2})
+        self.assertIsNone(bench.Runner(jobs, None, options_of(2, again=3)).measure_all([cell()])[0].again)
+        jobs = Jobs({BARE: 1, DOOR: 2})
+        found = bench.Runner(jobs, None, options_of(2, again=0)).measure_all([cell()])[0]
+        self.assertEqual((found.again, found.is_bad()), (None, True))
 
     def test_cells(self):
         found = bench.list_cells(["mpich"], [4], ["blocking"], ["scan", "barrier"], [8, 64])
@@ -167,6 +196,25 @@ class Bars(unittest.TestCase):
         for pairs, bad in (([slow] * 5, True), ([slow] * 4 + [fast], True), ([slow] * 3 + [fast] * 2, False),
                            ([close] * 5, False), ([close] * 2 + [slow] * 3, True), ([fast] * 5, False), ([], False)):
             self.assertEqual(row(*pairs).is_bad(), bad, pairs)
+
+    def test_bad_again(self):
+        for pairs, bad in (([(1, 2)], True), ([(2, 1)], False), ([], True)):
+            found = row((1, 2))
+            found.again = row(*pairs)
+            self.assertEqual(found.is_bad(), bad)
+            verdict = bench.judge_cells("block", [found, row((2, 1))])
+            self.assertEqual((verdict.measured, verdict.met),
+                             (f"{int(bad)} of 2 cells (1 measured again)", "no" if bad else "yes"))
+
+    def test_wrong_results_of_the_second_measurement(self):
+        found = row((1, 2))
+        found.again = row((2, 1))
+        found.again.problems.append("wrong with the door")
+        self.assertEqual(bench.judge_right([found]).met, "no")
+
+    def test_same_on_both_sides(self):
+        verdicts = bench.judge([row((1, 1)), row((1, 1), form="nonblocking")], 2, same=True)
+        self.assertEqual([verdict.met for verdict in verdicts], ["yes"] * 3)
 
     def test_median_of_ratios(self):
         self.assertEqual(row((10, 1), (100, 90), (1000, 100)).ratio(), 10)
@@ -214,12 +262,14 @@ class Text(unittest.TestCase):
             ["barrier", "9.00", "", "9.00"], ["scan", "?", "", "?"]])
 
     def test_slow_cells(self):
-        rows = [row((1, 2)), row((1, 4), collective="scan"), row((2, 1), count=64)]
+        rows = [row((1, 2)), row((1, 4), collective="scan"), row((2, 1), count=64), row((1, 8), collective="reduce")]
+        rows[3].again = row((3, 1), (1, 1))
         lines = bench.format_slow(rows, 2).splitlines()
         self.assertEqual(self.words(lines[2]), ["scan 8, blocking, Open MPI, 2 ranks", "1.00", "4.00", "0.25", "0.25 to 0.25",
-                                                "1 of 1"])
-        self.assertEqual(len(lines), 4)
-        self.assertEqual(bench.format_slow(rows[2:], 2), "No cell that counts is slower with the door.")
+                                                "1 of 1", "", "", "", "", "", "yes"])
+        self.assertEqual(self.words(lines[4])[5:], ["1 of 1", "2.00", "1.00", "2.00", "1.00 to 3.00", "0 of 2", "no"])
+        self.assertEqual(len(lines), 5)
+        self.assertEqual(bench.format_slow(rows[2:3], 2), "No cell that counts is slower with the door.")
 
     def test_cost(self):
         found = {("mpich", 1): {"barrier": {"without": 3, "with": 71.4, "tutti": 64}}}
@@ -229,6 +279,10 @@ class Text(unittest.TestCase):
         rows = [row((1, 2))]
         found = json.loads(bench.as_json(rows, bench.judge(rows, 2)))
         self.assertEqual(found["cells"][0]["times_us"], {"without": [1], "with": [2]})
+        self.assertIsNone(found["cells"][0]["times_again_us"])
+        rows[0].again = row((3, 4))
+        found = json.loads(bench.as_json(rows, bench.judge(rows, 2)))
+        self.assertEqual(found["cells"][0]["times_again_us"], {"without": [3], "with": [4]})
 
 
 class Command(unittest.TestCase):
@@ -244,7 +298,8 @@ class Command(unittest.TestCase):
     def test_usage(self):
         tool = os.path.join(SOURCE, "tools/bench-mpi")
         for arguments, fact in (("--collectives gossip", "'gossip'"), ("--sizes 8T", "'8T'"), ("--ranks 1", "--ranks of 2"),
-                                ("--rounds 0", "--rounds of 1"), ("--mpi lam", "'lam'"), ("--forms persistent", "'persistent'"),
+                                ("--rounds 0", "--rounds of 1"), ("--again -1", "--again of 0"), ("--mpi lam", "'lam'"),
+                                ("--forms persistent", "'persistent'"),
                                 ("--build /nowhere", "/nowhere/libtutti_mpi_openmpi.so")):
             done = subprocess.run([sys.executable, tool, *arguments.split()], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
