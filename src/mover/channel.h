@@ -119,7 +119,7 @@ struct tu_staging_ring {
   struct tu_staging_ring *older;
   uint64_t offset; /* in the segment */
   uint64_t bytes;
-  uint64_t made; /* bytes, from its beginning, whose pages of memory exist */
+  bool made; /* true: all its pages of memory exist */
   /* for a replaced ring: it can be freed once this many slices have been taken (in a ring of cast.h: this many
    * pieces) */
   uint32_t until;
@@ -129,8 +129,8 @@ struct tu_staging_ring {
  * have freed; the counts never wrap. Bytes [freed, filled) are in use. A piece is contiguous: if the rest of the ring
  * is too short for it, the rest is skipped.
  *
- * To make a page of memory and have two processes map it takes longer than to fill it, so a ring begins with the part of its
- * length, `limit`, whose pages were made with it. The part is doubled when a piece has found no room, or after some rounds, up
+ * To make a page of memory and have two processes map it takes longer than to fill it, so a ring whose pages do not exist
+ * yet begins with a part of its length, `limit`. The part is doubled when a piece has found no room, or after some rounds, up
  * to the whole ring. So the pages of a busy ring are made little by little, and those of a ring for a few calls are not. In the
  * long run the whole ring is used, so that lines have left the reader's cache before they are written again. */
 struct tu_staging {
@@ -152,9 +152,9 @@ struct tu_staging {
  * busy, so a longer ring is worth its memory. */
 #define TU_STAGING_WRAPS 16u
 
-/* Bytes of the part with which a ring begins, unless it is known to be busy. In the simulated world, two lines. */
+/* Bytes of the part with which a ring begins if its pages do not exist yet. In the simulated world, two lines. */
 #ifndef TU_STAGING_PART
-#define TU_STAGING_PART ((size_t)16 << 10)
+#define TU_STAGING_PART ((uint64_t)8 << 10)
 #endif
 
 /* Bytes left unused in a ring after a short piece, because the reader's prefetcher reads ahead into these bytes. If the
@@ -227,7 +227,7 @@ static inline void tu_staging_change(struct tu_staging *s, struct tu_staging_rin
   s->ring = ring;
   s->offset = ring->offset;
   s->bytes = ring->bytes;
-  s->limit = s->made = ring->made;
+  s->limit = s->made = ring->made ? ring->bytes : tu_min(ring->bytes, TU_STAGING_PART);
   s->full = false;
   s->at = s->wraps = 0;
 }

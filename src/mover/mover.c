@@ -139,21 +139,19 @@ static size_t least_bytes(size_t most, size_t piece_bytes) { return tu_min(most,
 
 static size_t half_of(size_t bytes) { return pow2_ceil(bytes) / 2; }
 
-/* Allocates a ring of between `least` and `bytes` bytes, depending on the memory that is left. Makes the pages of its first `part`
- * bytes. */
-static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, size_t least, size_t part,
+/* Allocates a ring of between `least` and `bytes` bytes, depending on the memory that is left. */
+static struct tu_staging_ring *acquire_ring(struct tu_mover *m, size_t bytes, size_t least, bool populates,
                                             struct tu_error *error) {
   for (uint64_t offset;; bytes = tu_max(least, half_of(bytes))) {
     if (tu_transport_acquire(m->transport, bytes, &offset, error)) {
-      const size_t made = tu_min(bytes, part);
-      tu_transport_populate(m->transport, offset, made, true);
+      if (populates) tu_transport_populate(m->transport, offset, bytes, true);
       struct tu_staging_ring *ring = tu_try_allocate(1, sizeof *ring);
       if (!ring) {
         tu_transport_release(m->transport, offset);
         tu_fail_memory(error, sizeof *ring, "a ring buffer of a channel");
         return NULL;
       }
-      *ring = (struct tu_staging_ring){.offset = offset, .bytes = bytes, .made = made};
+      *ring = (struct tu_staging_ring){.offset = offset, .bytes = bytes, .made = populates};
       return ring;
     }
     if (bytes == least) return NULL;
@@ -208,8 +206,7 @@ static struct tu_staging_ring *next_ring(struct tu_mover *m, size_t now, size_t 
     while (bytes > least && bytes > spare) bytes = tu_max(least, half_of(bytes));
     if (holds && bytes > spare) return NULL;
   }
-  const bool busy = m->populates || piece_bytes == 0;
-  struct tu_staging_ring *ring = acquire_ring(m, bytes, least, busy ? bytes : TU_STAGING_PART, error);
+  struct tu_staging_ring *ring = acquire_ring(m, bytes, least, m->populates || piece_bytes == 0, error);
   if (!ring && holds) error->code = TUTTI_OK;
   return ring;
 }
@@ -235,6 +232,7 @@ static tutti_err renew_cast(struct tu_mover *m, struct tu_cast *c, size_t piece_
   struct tu_staging_ring *ring = next_ring(m, c->staging.bytes, m->shape.cast_ring_bytes, piece_bytes, error);
   if (!ring) return error->code;
   tu_cast_renew(c, ring);
+  if (!ring->made) tu_transport_populate(m->transport, ring->offset, c->staging.made, true);
   watch_ring(m, &c->staging, ring->bytes, m->shape.cast_ring_bytes);
   tu_cast_reclaim(c);
   reclaim(m->transport, ring, c->first);
