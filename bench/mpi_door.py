@@ -125,10 +125,9 @@ def judge_cells(what, rows):
 
 
 def judge_right(rows):
-    rows = rows + [row.again for row in rows if row.again]
-    problems = [f"{describe(row.cell)}: {problem}" for row in rows for problem in row.problems]
-    cells_count = len({row.cell for row in rows})
-    return bars.Verdict("results", "all right", "; ".join(problems) or f"{cells_count} cells", bars.met(not problems))
+    measured = rows + [row.again for row in rows if row.again]
+    problems = [f"{describe(row.cell)}: {problem}" for row in measured for problem in row.problems]
+    return bars.Verdict("results", "all right", "; ".join(problems) or f"{len(rows)} cells", bars.met(not problems))
 
 
 def group(rows):
@@ -147,9 +146,7 @@ def judge(rows, cpus, same=False):
         verdicts.append(judge_cells(describe_block(block), some))
         if not same:
             verdicts.append(judge_mean(describe_block(block), some, BLOCK_MEAN))
-    if same:
-        return verdicts
-    openmpi = [row for row in counted if row.cell.mpi == "openmpi"]
+    openmpi = [row for row in counted if row.cell.mpi == "openmpi" and not same]
     return verdicts + ([judge_mean("Open MPI, all cells", openmpi, OPENMPI_MEAN)] if openmpi else [])
 
 
@@ -199,10 +196,9 @@ def environment():
 class Job:
     """The ranks of one MPI, with or without the door."""
 
-    def __init__(self, install, mpi, ranks, side, limit_s, most_bytes, door=None):
-        """most_bytes: size of the largest cell, for which the job makes its buffers at once. door: whether the job has the
-        door; None: if that is its side."""
-        door = side == WITH if door is None else door
+    def __init__(self, install, mpi, ranks, side, door, limit_s, most_bytes):
+        """door: whether the job has the door. most_bytes: size of the largest cell, for which the job makes its buffers at
+        once."""
         self.side, self.limit_s, self.ranks, self.rest = side, limit_s, ranks, b""
         self.folder = tempfile.TemporaryDirectory(dir=install.folder)
         self.errors = tempfile.TemporaryFile("w+")
