@@ -64,7 +64,7 @@ test_first_of_many_ends() {
 # Rank 1 ends first, then rank 0, while the launcher still starts other ranks.
 test_first_ends_early() {
   local said
-  export -f lives dead
+  export -f read_state lives dead
   said=$("$tutti" run -n 40 -- bash -c 'case $TUTTI_RANK in
     0) until [ -s first ] && dead "$(cat first)"; do sleep 0.01; done; exit 3 ;;
     1) echo $$ >first; until [ -e next ]; do sleep 0.01; done; exit 9 ;;
@@ -72,6 +72,7 @@ test_first_ends_early() {
     esac; sleep 1' 2>&1)
   is "status" $? 9
   has_facts "first" "$said" "rank 1 (pid "
+  is "what the ranks' shell lacks" "$(grep "not found" <<<"$said")" ""
 }
 
 # A killed rank takes a while to end, as the kernel frees its memory. A rank that fails because of it may end earlier.
