@@ -128,10 +128,7 @@ static size_t pow2_ceil(size_t bytes) {
  * within its limits. For piece_bytes 0, returns the maximum length. */
 static size_t wanted_bytes(uint32_t credits, size_t most, size_t piece_bytes) {
   if (piece_bytes == 0) return most;
-  size_t piece = tu_round_up(piece_bytes, TU_LINE_BYTES);
-  /* bytes of a piece with the gap behind it; computed as in tu_staging_need */
-  size_t need = piece < 8 * TU_STAGING_GAP ? piece + TU_STAGING_GAP : piece;
-  return tu_min(most, tu_max(RING_BYTES_MIN, pow2_ceil(credits * need)));
+  return tu_min(most, tu_max(RING_BYTES_MIN, pow2_ceil(credits * tu_staging_spaced(piece_bytes))));
 }
 
 /* Returns the minimum length of a ring of bytes: room for two pieces. */
