@@ -384,6 +384,25 @@ static void break_off(enum kind kind, uint64_t seed, bool cut) {
 static void one_is_cut(enum kind kind, uint64_t seed) { break_off(kind, seed, true); }
 static void one_closes_in_a_frame(enum kind kind, uint64_t seed) { break_off(kind, seed, false); }
 
+/* One end closes while the second one receives frames of the first one. */
+static void one_closes_within(enum kind kind, uint64_t seed) {
+  struct wire_end ends[2];
+  uint64_t state = seed;
+  begin_wires(ends, kind, ranks_random(&state));
+  for (uint32_t i = 0; i < posted[kind]; i++) give(&ends[0], true);
+  while (ends[1].came == 0 && wait_for_wires(ends))
+    for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
+  for (uint64_t looks = ranks_random(&state) % 30; looks > 0; looks--) {
+    struct wire_end *end = &ends[ranks_random(&state) % 2];
+    (void)end->wire->ops->look(end->wire);
+  }
+  struct wire_end *closes = &ends[ranks_random(&state) % 2];
+  closes->wire->ops->close(closes->wire, 0);
+  closes->wire = NULL;
+  look_to_the_end(closes->other);
+  end_wires(ends);
+}
+
 /* ---- direct access to memory ---- */
 
 enum { PLACES = 8, PLACE_BYTES = 9000, SPOILED = 0x77 };
@@ -539,6 +558,7 @@ static void test_unread(void) { for_each_kind(one_closes_with_frames_unread); }
 static void test_both_close(void) { for_each_kind(both_close); }
 static void test_cut(void) { for_each_kind(one_is_cut); }
 static void test_closes_in_a_frame(void) { for_each_kind(one_closes_in_a_frame); }
+static void test_closes_within(void) { for_each_kind(one_closes_within); }
 static void test_transfers(void) {
   if (has_fabric()) both_transfer(FABRIC, test_seed());
   else SKIP("libfabric is not installed; tools/setup fabrics installs it");
@@ -606,6 +626,7 @@ static void test_fake_fabric(void) {
       both_close,
       one_is_cut,
       one_closes_in_a_frame,
+      one_closes_within,
       one_endpoint_dies,
       both_transfer,
       both_transfer,
@@ -641,6 +662,7 @@ int main(int argc, char **argv) {
       {"both_close", test_both_close},
       {"one_is_cut", test_cut},
       {"one_closes_in_a_frame", test_closes_in_a_frame},
+      {"one_closes_within", test_closes_within},
       {"transfers", test_transfers},
       {"fake_fabric", test_fake_fabric},
       {"fabric_refuses", test_fabric_refuses},

@@ -68,6 +68,13 @@ tutti_err tu_fabric_meet(struct tu_job *job, struct tu_fabric **fabric, bool spe
 
 /* ---- an endpoint (endpoint.c); one thread at a time uses it ---- */
 
+/* An operation. The caller owns it, and must not free it before it is done. */
+struct tu_fabric_op {
+  struct tu_fi_context2 context; /* must be the first member */
+  /* Called in tu_fabric_look. error: 0, or a number of errno.h. */
+  void (*done)(struct tu_fabric_op *op, int error);
+};
+
 struct tu_fabric {
   const struct tu_fabric_library *library;
   struct tu_fi_info *info;
@@ -83,13 +90,8 @@ struct tu_fabric {
   /* For completion data, if the provider asks for them; [receive_count]. Those that are not posted: [idle_count]. */
   struct tu_fabric_op *receives, **idle_receives;
   size_t receive_count, idle_count;
-};
-
-/* An operation. The caller owns it, and must not free it before it is done. */
-struct tu_fabric_op {
-  struct tu_fi_context2 context; /* must be the first member */
-  /* Called in tu_fabric_look. error: 0, or a number of errno.h. */
-  void (*done)(struct tu_fabric_op *op, int error);
+  bool splits;                    /* tu_fabric_write writes the bytes first, and then 0 bytes with the data */
+  struct tu_fabric_op first_part; /* that of all such writes */
 };
 
 /* Memory that the endpoint may use. */
