@@ -77,14 +77,16 @@ static tutti_err make_receives(struct tu_fabric *f, struct tu_error *error) {
   return TUTTI_OK;
 }
 
-/* libfabric 1.17 crashes (tcp;ofi_rxm: rxm_handle_comp_error) if a connection ends when a write that reports data is received
- * in part: the lower layer passes on an error without a context. It keeps errors of plain writes to itself, and a write of 0
- * bytes is never received in part. Both writes go through one connection of TCP, in their order. */
+/* libfabric 1.17 crashes (rxm_handle_comp_error) if a connection ends when a write that reports data is received in part: the
+ * lower layer passes on an error without a context. It keeps errors of plain writes to itself, and a write of 0 bytes is
+ * never received in part. Both writes go through one connection of TCP, in their order. */
 static bool must_split(const struct tu_fi_info *info) {
-  return strcmp(info->fabric_attr->prov_name, "tcp;ofi_rxm") == 0 && !(info->mode & (TU_FI_CONTEXT | TU_FI_CONTEXT2));
+  const char *name = info->fabric_attr->prov_name;
+  const bool crashes = strcmp(name, "tcp;ofi_rxm") == 0 || strcmp(name, "net;ofi_rxm") == 0;
+  return crashes && !(info->mode & (TU_FI_CONTEXT | TU_FI_CONTEXT2));
 }
 
-/* The second part is done later, and fails, too. */
+/* The second part fails, too, as the connection has ended. If it should arrive, the peer finds an old number in its slot. */
 static void end_first_part(struct tu_fabric_op *op, int error) { (void)op, (void)error; }
 
 static tutti_err open_all(struct tu_fabric *f, struct tu_error *error) {
@@ -233,14 +235,16 @@ static ssize_t write_plainly(struct tu_fabric *f, tu_fi_addr peer, const struct 
   return f->ep->rma->writemsg(f->ep, &message, flags | TU_FI_COMPLETION);
 }
 
-/* If the second post of a split write is refused, the caller repeats both, which changes nothing that the peer has read. */
 bool tu_fabric_write(struct tu_fabric *f, tu_fi_addr peer, const struct tu_fabric_region *here, const void *from,
                      size_t bytes, uint64_t address, uint64_t key, uint32_t data, struct tu_fabric_op *op) {
   const bool splits = f->splits && bytes > 0;
-  ssize_t code = splits ? write_plainly(f, peer, here, from, bytes, address, key, 0, &f->first_part) : 0;
-  if (code == 0)
-    code = f->ep->rma->writedata(f->ep, from, splits ? 0 : bytes, descriptor_of(here), data, peer, address, key,
-                                 &op->context);
+  if (splits && !op->reports) {
+    const ssize_t code = write_plainly(f, peer, here, from, bytes, address, key, 0, &f->first_part);
+    if (code != 0) return begun(op, code);
+  }
+  const ssize_t code = f->ep->rma->writedata(f->ep, from, splits ? 0 : bytes, descriptor_of(here), data, peer, address,
+                                             key, &op->context);
+  op->reports = splits && code == -EAGAIN;
   return begun(op, code);
 }
 

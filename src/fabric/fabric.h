@@ -73,6 +73,7 @@ struct tu_fabric_op {
   struct tu_fi_context2 context; /* must be the first member */
   /* Called in tu_fabric_look. error: 0, or a number of errno.h. */
   void (*done)(struct tu_fabric_op *op, int error);
+  bool reports; /* of a split write that was refused: its bytes are on their way, so only the report is left */
 };
 
 struct tu_fabric {
@@ -129,7 +130,8 @@ const struct tu_fabric_region *tu_fabric_find(const struct tu_fabric *f, const v
 /* Makes an endpoint of that name known. Returns false if that fails. */
 bool tu_fabric_add(struct tu_fabric *f, const void *name, tu_fi_addr *peer);
 
-/* Begin operations; they return false if that is not possible now: look, and try again.
+/* Begin operations; they return false if that is not possible now: look, and try again. The next write with that op must be
+ * the same one.
  * write: writes to the peer's memory, 0 bytes or more, and reports `data` to it. It is done when the memory at `from` may
  *   change. It is never injected: if a connection ends, libfabric 1.17 (tcp;ofi_rxm) fails on injected writes that have not
  *   left, because they have no context.
