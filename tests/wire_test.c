@@ -255,6 +255,10 @@ static bool wait_for_wires(struct wire_end ends[2]) {
   return false;
 }
 
+static void look_at_both(struct wire_end ends[2]) {
+  for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
+}
+
 static void both_ways(enum kind kind, uint64_t seed) {
   const uint32_t frames = exchanged[kind];
   struct wire_end ends[2];
@@ -367,8 +371,7 @@ static void break_off(enum kind kind, uint64_t seed, bool cut) {
   begin_wires(ends, kind, seed);
   give(&ends[0], true);
   /* Over a fabric, frames begin when both ends have greeted each other. The other end has not room for the whole frame. */
-  while (kind >= FABRIC && ends[1].begun == 0 && wait_for_wires(ends))
-    for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
+  while (kind >= FABRIC && ends[1].begun == 0 && wait_for_wires(ends)) look_at_both(ends);
   if (cut) ends[0].wire->ops->cut(ends[0].wire);
   else ends[0].wire->ops->close(ends[0].wire, 0);
   if (!cut) ends[0].wire = NULL;
@@ -390,8 +393,7 @@ static void one_closes_within(enum kind kind, uint64_t seed) {
   uint64_t state = seed;
   begin_wires(ends, kind, ranks_random(&state));
   for (uint32_t i = 0; i < posted[kind]; i++) give(&ends[0], true);
-  while (ends[1].came == 0 && wait_for_wires(ends))
-    for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
+  while (ends[1].came == 0 && wait_for_wires(ends)) look_at_both(ends);
   for (uint64_t looks = ranks_random(&state) % 30; looks > 0; looks--) {
     struct wire_end *end = &ends[ranks_random(&state) % 2];
     (void)end->wire->ops->look(end->wire);
@@ -518,8 +520,7 @@ static void both_transfer(enum kind kind, uint64_t seed) {
     for (int k = 0; k < PLACES; k++) recall(&visitors[i], &visitors[i].places[k]);
     check_places(&visitors[i]);
   }
-  while ((ends[0].came < ends[1].sent || ends[1].came < ends[0].sent) && wait_for_wires(ends))
-    for (int i = 0; i < 2; i++) (void)ends[i].wire->ops->look(ends[i].wire);
+  while ((ends[0].came < ends[1].sent || ends[1].came < ends[0].sent) && wait_for_wires(ends)) look_at_both(ends);
   if (kind == FABRIC) CHECK(visitors[0].carried_out && visitors[1].carried_out, "no transfer was carried out");
   for (int i = 0; i < 2; i++)
     if (ends[i].wire->ops->conceal) ends[i].wire->ops->conceal(ends[i].wire, &visitors[i].own, true);

@@ -86,7 +86,8 @@ static bool must_split(const struct tu_fi_info *info) {
   return crashes && !(info->mode & (TU_FI_CONTEXT | TU_FI_CONTEXT2));
 }
 
-/* The second part fails, too, as the connection has ended. If it should arrive, the peer finds an old number in its slot. */
+/* The second part fails, too, as the connection has ended. If it should arrive, the peer finds an old number in its slot, and
+ * ends the path. */
 static void end_first_part(struct tu_fabric_op *op, int error) { (void)op, (void)error; }
 
 static tutti_err open_all(struct tu_fabric *f, struct tu_error *error) {

@@ -130,8 +130,8 @@ const struct tu_fabric_region *tu_fabric_find(const struct tu_fabric *f, const v
 /* Makes an endpoint of that name known. Returns false if that fails. */
 bool tu_fabric_add(struct tu_fabric *f, const void *name, tu_fi_addr *peer);
 
-/* Begin operations; they return false if that is not possible now: look, and try again. The next write with that op must be
- * the same one.
+/* Begin operations; they return false if that is not possible now: look, and try again. The op of a write of bytes that was
+ * refused may only be used for that write.
  * write: writes to the peer's memory, 0 bytes or more, and reports `data` to it. It is done when the memory at `from` may
  *   change. It is never injected: if a connection ends, libfabric 1.17 (tcp;ofi_rxm) fails on injected writes that have not
  *   left, because they have no context.
